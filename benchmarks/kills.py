@@ -40,8 +40,8 @@ from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
+from shoal.service.opening import executor
 from shoal.service.ops.home import Home, opened
-from shoal.service.processes import executor
 from shoal.service.survey import Batches, Party, Survey
 
 KILLS = 100

@@ -40,7 +40,7 @@ from shoal.service.client.protocol import key_list_url, people_a_chunk
 from shoal.service.client.randomize import Values
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring.key_list import ROLES, KeyList
-from shoal.service.processes import executor
+from shoal.service.opening import executor
 from shoal.service.survey import Survey
 from shoal.service.survey.document import read_survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire

@@ -30,9 +30,8 @@ from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.http.server import address, listen
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.opening import Pool
+from shoal.service.opening import Pool, executor
 from shoal.service.ops.processes import serve
-from shoal.service.processes import executor
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore

@@ -1,4 +1,4 @@
-"""A step after the first tables, which have none yet: what the next version would do to them."""
+"""A step after the newest tables: what the next version would do to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from shoal.service.db import migrations
 
-BEFORE = {"shuffler": "0004", "analyzer": "0003"}
+BEFORE = {"shuffler": "0005", "analyzer": "0003"}
 COLUMN = "next"
 SCRIPT = """
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ class NextStep:
     """Of the shuffler's tables: where it begins and ends, and the column it adds to the extents."""
 
     before: str = BEFORE["shuffler"]
-    revision: str = "0005"
+    revision: str = "0006"
     column: str = COLUMN
 
 

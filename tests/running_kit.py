@@ -21,7 +21,7 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops.up import Wanted
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
 
 class Asking:
@@ -145,7 +145,9 @@ def opened(embedded):
     database = home.database()
     store = ShufflerStore(database, home.directory, system_clock)
     try:
-        worker = ShufflerWorker(store, home.keyring(Protection.none()), Pool(0))
+        worker = ShufflerWorker(
+            store, home.keyring(Protection.none()), Pool(0), pace=Pace(gather=0)
+        )
         while worker.step():
             pass
         return store.reports.tallies(embedded.survey().id)

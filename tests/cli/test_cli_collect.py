@@ -28,7 +28,7 @@ from shoal.service.ops.logs import JsonLines
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
 from shoal.service.wire import Wire
 
@@ -71,7 +71,7 @@ def parties(tmp_path_factory):
                 for row in rows
             ]
             store.reports.receive([Arrival(survey.id, 0, b"".join(reports))])
-            worker = ShufflerWorker(store, keyring, Pool(0), system_clock)
+            worker = ShufflerWorker(store, keyring, Pool(0), system_clock, pace=Pace(gather=0))
             while worker.step():
                 pass
 

@@ -24,6 +24,7 @@ from shoal.service.ops.doctor import Examined, Remote, apart, examine
 from shoal.service.ops.health import State, random_source
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
+from shoal.service.wire import Wire
 from shoal.web import assets
 
 DAY = 86_400
@@ -173,6 +174,11 @@ def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+    waiting = findings(home.directory)["shuffler", "opening"]
+    assert (waiting.state, waiting.detail) == (State.OK, "reports wait to be opened together")
+    noise = np.random.default_rng(1).bytes(1000 * Wire.of(survey).report_bytes)
+    with homes.opened(home) as store:
+        store.reports.receive([Arrival(survey.id, 0, noise)])
     waiting = findings(home.directory)["shuffler", "opening"]
     assert (waiting.state, waiting.advice) == (State.WARN, "start a worker: shoal serve worker DIR")
     assert not any(digit in waiting.detail for digit in "0123456789")

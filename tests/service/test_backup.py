@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 
 import pytest
@@ -20,6 +21,7 @@ from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
 from shoal.service.keyring.key_list import Before, numbered
 from shoal.service.keyring.key_list import digest as list_digest
 from shoal.service.keyring.keys import next_number
+from shoal.service.ops import backup
 from shoal.service.ops.backup import BackupError, Writer, back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
@@ -208,14 +210,15 @@ def test_a_released_batch_stays_with_its_request(service):
 
 
 def test_only_what_waits_is_in_the_backup(service):
-    """Reports that were opened stay in their segment for an hour, and in no backup."""
+    """Reports that were opened are erased, and in no backup, as what was in between is not."""
     opened, waiting = service.reports(10), service.reports(5)
     service.send(opened)
     service.open()
     service.send(waiting)
     service.send(service.reports(2))
     with service.shuffler.database.write() as connection:  # a stretch in between is opened
-        rows = connection.execute(sa.select(schema.extents.c.id)).scalars().all()
+        ordered = sa.select(schema.extents.c.id).order_by(schema.extents.c.start)
+        rows = connection.execute(ordered).scalars().all()
         connection.execute(schema.extents.delete().where(schema.extents.c.id == rows[0]))
     service.send(service.reports(3))
     path = service.back_up("shuffler")
@@ -256,6 +259,88 @@ def test_work_that_goes_on_meanwhile_makes_it_begin_again(service, monkeypatch):
     service.bring_back("shuffler", waiting="drop")
     assert service.batches() == {batch.id: batch}
     assert list((service.directory / "shuffler" / "parts").iterdir()) == []
+
+
+@pytest.fixture
+def moments(monkeypatch):
+    """What happens once the segments are locked, and once the database is copied; and how often."""
+    calls = {"locked": [], "copied": []}
+    lock, snapshot = backup.lock_segments, backup.snapshot
+
+    def locking(*arguments):
+        names = lock(*arguments)
+        for call in calls["locked"][:1]:
+            calls["locked"].remove(call)
+            call()
+        return names
+
+    @contextmanager
+    def copying(*arguments):
+        calls["tries"] = calls.get("tries", 0) + 1
+        with snapshot(*arguments) as copied:
+            for call in calls["copied"][:1]:
+                calls["copied"].remove(call)
+                call()
+            yield copied
+
+    monkeypatch.setattr(backup, "lock_segments", locking)
+    monkeypatch.setattr(backup, "snapshot", copying)
+    return calls
+
+
+def _segments(service):
+    return sorted((service.directory / "shuffler" / "segments").iterdir())
+
+
+def _reject_some(service):
+    """Gather one of two extents of a segment, which is then overwritten and not deleted."""
+    reports = service.shuffler.store.reports
+    claim = reports.claim(1, 60)
+    reports.finish(claim, {}, claim.count)
+    assert reports.erase(claim.extents) == []
+
+
+def test_reports_gathered_after_the_copy_are_copied_whole(service, moments):
+    """Their segment was locked before: it is erased when the backup is made."""
+    service.send(service.reports(7))
+    moments["copied"].append(service.open)
+    service.back_up("shuffler")
+    assert moments["tries"] == 1
+    assert service.shuffler.store.reports.tallies(service.survey.id) == {"opened": 7}
+    assert len(_segments(service)) == 1
+    service.lose("shuffler")
+    service.bring_back("shuffler", waiting="keep")
+    service.open()
+    assert service.shuffler.store.reports.tallies(service.survey.id) == {"opened": 7}
+
+
+def test_a_segment_begun_after_the_locks_counts_while_its_reports_wait(service, moments):
+    service.send(service.reports(3))
+    moments["locked"].append(lambda: service.send(service.reports(4)))
+    service.back_up("shuffler")
+    assert moments["tries"] == 1
+    assert len(_segments(service)) == 2
+    service.lose("shuffler")
+    service.bring_back("shuffler", waiting="keep")
+    service.open()
+    assert service.shuffler.store.reports.tallies(service.survey.id) == {"opened": 7}
+
+
+@pytest.mark.parametrize("gather", [Service.open, _reject_some])
+def test_one_whose_reports_were_gathered_makes_it_begin_again(service, moments, gather):
+    """Deleted, or full of zeros where they were: neither comes into a backup."""
+    sent = [service.reports(4), service.reports(4)]
+    moments["locked"].append(lambda: [service.send(reports) for reports in sent])
+    moments["copied"].append(lambda: gather(service))
+    service.back_up("shuffler")
+    assert moments["tries"] == 2
+    before = service.shuffler.store.reports.tallies(service.survey.id)
+    service.lose("shuffler")
+    service.bring_back("shuffler", waiting="keep")
+    service.open()
+    tallies = service.shuffler.store.reports.tallies(service.survey.id)
+    assert tallies.get("opened", 0) + before.get("rejected", 0) == 8
+    assert "unreadable" not in tallies
 
 
 def test_a_store_that_never_stands_still_is_refused(service):

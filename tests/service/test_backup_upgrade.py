@@ -13,15 +13,14 @@ import pytest
 
 from service.backup_kit import CROWD, Service
 from shoal.service.db import Database
+from shoal.service.db.database import FILE
 from shoal.service.db.files import DiskSpace
-from shoal.service.db.store_id import FILE
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreVersionError
 from shoal.service.ops.facts import store_facts
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import Batches
-from shoal.service.shuffler.reports import Arrival, Reports
-from shoal.service.shuffler.segments import Segments
+from shoal.service.shuffler.reports import Arrival, Reports, Segments
 from shoal.service.shuffler.store import ShufflerStore
 
 

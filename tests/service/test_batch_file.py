@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.sealing import MalformedError, SurveyId, canonical
-from shoal.service.batch_file import MAGIC, BatchFile, BatchHeader, write_header
+from shoal.service.batch_file import MAGIC, BatchFile, BatchHeader
 
 HEADER = BatchHeader(
     survey=SurveyId(bytes(range(32))),
@@ -30,8 +29,6 @@ def test_its_bytes_are_these():
         b'"reports":3,"survey":"' + bytes(range(32)).hex().encode() + b'"}'
     )
     assert HEADER.to_bytes() == b"shoal/1 batch\n" + len(written).to_bytes(4, "big") + written
-    file = io.BytesIO()
-    assert write_header(file, HEADER) == file.getvalue() == HEADER.to_bytes()
 
 
 def test_it_is_read_from_bytes_and_files(tmp_path):

@@ -13,7 +13,7 @@ from analyzer_kit import Analyzer
 from http_kit import BYTES
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.db.surveys import Surveys
-from shoal.service.shuffler.progress import ProgressCache
+from shoal.service.shuffler.batches import ProgressCache
 from shuffler_kit import made
 
 ORIGIN = {"Origin": "https://page.example"}

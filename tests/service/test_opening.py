@@ -25,8 +25,7 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.opening import Pool, batch_of
-from shoal.service.processes import Processes, ProcessesLostError
+from shoal.service.opening import Pool, Processes, ProcessesLostError, batch_of
 from shoal.service.wire import Wire
 
 HERE = Pool(0)
@@ -287,7 +286,7 @@ def test_work_that_kills_every_process_is_an_error():
 
 ORPHANS = """
 import os, sys
-from shoal.service.processes import Processes
+from shoal.service.opening import Processes
 if __name__ == "__main__":
     processes = Processes(2)
     list(processes.map(abs, range(9)))

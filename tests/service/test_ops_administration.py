@@ -26,7 +26,7 @@ from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home
 from shoal.service.ops.processes import Settings, run_analyzer
 from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
-from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
 from shoal.service.wire import Wire
 
@@ -346,7 +346,7 @@ def test_tokens_that_ended_are_forgotten_a_month_later(tmp_path, role):
 
 def _worker(role, store, ring, clock, steady):
     if role == "shuffler":
-        return ShufflerWorker(store, ring, Pool(0), clock, steady=steady)
+        return ShufflerWorker(store, ring, Pool(0), clock, pace=Pace(gather=0), steady=steady)
     return AnalyzerWorker(
         store, ring, lambda _survey: Nobody(), Pool(0), clock=clock, steady=steady
     )

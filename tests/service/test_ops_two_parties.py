@@ -21,7 +21,7 @@ PAGE = "docs/operations/two-operators.md"
 PEOPLE = 500
 LINE = re.compile(r"^(shuffler|analyzer|asker|device)\$ (.*)$")
 PORTS = ("8460", "8461", "9460", "9461", "9462")
-QUICK = {"worker": ["--pause", "0.3"], "analyzer": ["--pause", "0.5"]}
+QUICK = {"worker": ["--pause", "0.3", "--gather", "0"], "analyzer": ["--pause", "0.5"]}
 
 
 def lines(text):

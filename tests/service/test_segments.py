@@ -9,7 +9,7 @@ import pytest
 from shoal.service.clock import ManualClock
 from shoal.service.db import files
 from shoal.service.errors import StoreUnavailableError, UnreadableError
-from shoal.service.shuffler.segments import Extent, Segments
+from shoal.service.shuffler.reports import Extent, Segments
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def append(segments, *pieces):
         return function(pieces)
 
 
-def nobody():
+def nobody(_names):
     return set()
 
 
@@ -73,7 +73,7 @@ def test_only_what_nobody_refers_to_is_deleted(segments, tmp_path, clock):
     clock.advance(60)
     append(segments, b"gone")
     other = Segments(tmp_path / "segments", clock, grace=0)
-    assert other.collect(lambda: {kept.segment}) == 1
+    assert other.collect(lambda _: {kept.segment}) == 1
     assert segments.read(kept) == b"kept"
     assert len(paths(tmp_path)) == 1
 
@@ -92,7 +92,7 @@ def test_references_are_asked_for_after_the_lock(segments, tmp_path, clock):
     extent = append(segments, b"referred to just now")
     answers = iter([set(), {extent.segment}])
     other = Segments(tmp_path / "segments", clock, grace=0)
-    assert other.collect(lambda: next(answers)) == 0
+    assert other.collect(lambda _: next(answers)) == 0
     assert segments.read(extent) == b"referred to just now"
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_a_collection_holds_is_left_to_it(segments):
 
     live.extents = []
     # The file is locked only at the second look: what is appended then goes elsewhere.
-    assert segments.collect(lambda: live() - {first.segment}) == 1
+    assert segments.collect(lambda _: live() - {first.segment}) == 1
     assert [segments.read(extent) for extent in live.extents[1:]] == [b"meanwhile"]
     assert live.extents[1].segment != first.segment
 

@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, Protection
-from shoal.service.opening import Pool
-from shoal.service.processes import ProcessesLostError
-from shoal.service.shuffler import worker as worker_module
+from shoal.service.opening import Pool, ProcessesLostError
 from shoal.service.shuffler.reports import Reports
-from shoal.service.shuffler.worker import Pace
 from shoal.service.survey import Party
 from shuffler_kit import DAY, made
 
@@ -271,32 +267,6 @@ def test_a_flood_of_which_nothing_opens_is_told(shuffler, caplog):
 
 
 # What files and logs tell
-
-
-def test_a_trickle_is_opened_together(shuffler, tmp_path, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(worker_module.time, "monotonic", lambda: now[0])
-    worker = shuffler.worker(pause=1.0, gather=None)
-    counts = []
-    for report in shuffler.reports(12):
-        shuffler.receive(report)
-        while worker._open():
-            pass
-        counts.append(len(list((tmp_path / "parts").iterdir())))
-        now[0] += 1
-    assert counts == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-    assert Pace(gather=0).gathering == 0
-    with pytest.raises(InvalidArgumentError):
-        Pace(gather=-1)
-
-
-def test_a_round_goes_on_while_there_is_more(shuffler):
-    for report in shuffler.reports(6):
-        shuffler.receive(report)
-    worker = shuffler.worker(reports=2, pause=1000.0, gather=None)
-    while worker.step():
-        pass
-    assert shuffler.tallies() == {"opened": 6}
 
 
 def test_logs_have_no_counts(shuffler, caplog, tmp_path):

@@ -32,7 +32,7 @@ class Ways:
         self.observed = shuffler.observed
         self.direct, self.routed = shuffler.app(**limits), shuffler.app(**limits)
         ask(self.direct, self.path, content=b"", headers=BYTES)
-        assert self.direct.intake._of_path
+        assert self.direct.intake.surveys
         self.taken = []
         answer = Intake.answer
 
@@ -99,7 +99,7 @@ def test_a_closed_survey(shuffler, monkeypatch, moment):
 def test_a_survey_that_was_removed_under_a_running_server(shuffler, tmp_path):
     app, path = shuffler.app(), f"{shuffler.path}/reports"
     ask(app, path, content=b"", headers=BYTES)
-    assert app.intake._of_path  # and so it is taken for known
+    assert app.intake.surveys  # and so it is taken for known
     (directory,) = {path.parent for path in tmp_path.rglob("segments")}
     other = ShufflerStore(shuffler.database, directory, shuffler.clock)
     other.surveys.remove(shuffler.survey.id)

@@ -27,7 +27,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, migrations
 from shoal.service.db import tables as common
-from shoal.service.db.store_id import FILE
+from shoal.service.db.database import FILE
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
@@ -109,7 +109,7 @@ def test_older_tables_are_refused_until_they_are_migrated(database, tmp_path, ne
     with pytest.raises(StoreVersionError, match=r"is empty, .*--migrate"):
         ShufflerStore(database, tmp_path, clock)
     database.migrate("shuffler", next_step.before)
-    with pytest.raises(StoreVersionError, match=r"at revision 0004, .*--migrate"):
+    with pytest.raises(StoreVersionError, match=rf"at revision {next_step.before}, .*--migrate"):
         ShufflerStore(database, tmp_path, clock)
     database.migrate("shuffler")
     ShufflerStore(database, tmp_path, clock)

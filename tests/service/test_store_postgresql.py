@@ -34,5 +34,5 @@ class TestPostgresql(StoreContract):
                     attempt()
         finally:
             postgres_server.ensure_postgres_running()
-        assert rows_of(database, schema.tags) == 5
+        assert rows_of(database, schema.waiting_tags) == 5
         assert send(store, survey, range(10)) == Receipt(5, 5)

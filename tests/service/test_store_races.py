@@ -127,7 +127,7 @@ def test_a_killed_intake_counts_all_or_nothing(tmp_path):
         assert worker.communicate(timeout=60)[0] == ""
         assert worker.returncode == -9
         (database, store), _ = kept[place]
-        assert rows_of(database, schema.tags) == expected[place]
+        assert rows_of(database, schema.waiting_tags) == expected[place]
         segments = list((tmp_path / place / "segments").iterdir())
         assert len(segments) == (place != "before-segment")
         assert store.garbage.collect() == (place == "after-segment")

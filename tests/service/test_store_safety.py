@@ -29,7 +29,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import GracePeriod, ManualClock
 from shoal.service.db import Database, files
 from shoal.service.db import tables as common
-from shoal.service.db.store_id import FILE, StoreId
+from shoal.service.db.database import FILE, StoreId
 from shoal.service.errors import (
     MissingFileError,
     StoreBusyError,
@@ -37,8 +37,7 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Receipt
-from shoal.service.shuffler.segments import Segments, lock_number
+from shoal.service.shuffler.reports import Receipt, Segments, lock_number
 from shoal.service.shuffler.store import ShufflerStore
 
 
@@ -285,9 +284,10 @@ def test_the_tags_of_rejected_reports_go(parts):
     claim = parts.store.reports.claim(10, LEASE)
     rejected = make_reports(parts.survey, range(4))
     parts.store.reports.finish(claim, {0: (records(parts.survey, 6), 6)}, 4, rejected)
-    assert rows_of(parts.database, schema.tags) == 16
-    assert send(parts.store, parts.survey, range(10)) == Receipt(4, 6)
-    assert send(parts.store, parts.survey, range(10), key=1) == Receipt(0, 10)
+    assert rows_of(parts.database, schema.tags) == 6
+    assert rows_of(parts.database, schema.waiting_tags) == 10
+    assert send(parts.store, parts.survey, range(10), key=claim.key) == Receipt(4, 6)
+    assert send(parts.store, parts.survey, range(10), key=1 - claim.key) == Receipt(0, 10)
     assert states(parts.database) == [("OPEN", 6)]
 
 

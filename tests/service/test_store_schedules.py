@@ -9,7 +9,7 @@ from service.store_contract import DAY, LEASE, START, make_survey, records
 from shoal.randomness import simulator
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, files
-from shoal.service.db.store_id import FILE
+from shoal.service.db.database import FILE
 from shoal.service.errors import LeaseLostError
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore

@@ -42,7 +42,7 @@ class TestSqlite(StoreContract):
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
         with pytest.raises(StoreUnavailableError, match="full"):
             send(store, survey, range(5000))
-        assert rows_of(database, schema.tags) == 0
+        assert rows_of(database, schema.waiting_tags) == 0
         with database.read() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count=1000000")
         assert send(store, survey, range(5000)) == Receipt(5000, 0)

@@ -132,8 +132,9 @@ def check_deleted(service, load, deleted):
     """What a deleted key sealed is refused, and would not open; nothing is remembered of it."""
     for number in deleted:
         with service.shuffler.database.read() as connection:
-            kept = sa.select(sa.func.count()).where(schema.tags.c.key == number)
-            assert connection.execute(kept).scalar() == 0
+            for table in (schema.tags, schema.waiting_tags):
+                kept = sa.select(sa.func.count()).where(table.c.key == number)
+                assert connection.execute(kept).scalar() == 0
     replayed = [body for _, body in load.bodies if body[1] in deleted]
     assert replayed
     before = service.shuffler.store.reports.tallies(service.survey.id)["opened"]

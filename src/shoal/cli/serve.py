@@ -23,7 +23,7 @@ _MUCH = "What one address may have"
 _LOG = "What it tells"
 _SETTINGS = (
     *("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket"),
-    *("identity", "migrate", "processes", "pause", "behind_proxy"),
+    *("identity", "migrate", "processes", "pause", "gather", "gather_reports", "behind_proxy"),
 )
 
 serve = typer.Typer(
@@ -152,6 +152,8 @@ class WorkerOptions(KeyOptions):
     """A worker, which opens what the shuffler takes in."""
 
     pause: float = option(_PAUSE, WORK, default=1.0)
+    gather: float = option("Seconds that reports wait to be opened together.", WORK, default=600.0)
+    gather_reports: int = option("Open them earlier when so many wait.", WORK, default=1000)
 
 
 @command(serve)
@@ -187,8 +189,8 @@ def analyzer(options: AnalyzerOptions) -> None:
     from shoal.web import assets
     from shoal.web.pages import pages
 
-    lacking = assets.unbuilt()
-    if lacking:  # such pages take no answers: the log has it at once, and shoal doctor
+    # Such pages take no answers: the log has it at once, and shoal doctor.
+    if lacking := assets.unbuilt():
         values = {"role": "analyzer", "count": len(lacking)}
         logs.say("browser_scripts_missing", level=logging.WARNING, **values)
     token_file = options.shuffler_token or options.directory / "token"

@@ -212,7 +212,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
 def _send(
     options: SubmitOptions, client: Client, survey: Survey, answer: str | None, values: Values
 ) -> Any:  # noqa: ANN401 - an outcome of one person or of many
-    from shoal.service.processes import executor
+    from shoal.service.opening import executor
 
     job = options.job or str(Path(options.file or "").resolve())
     try:

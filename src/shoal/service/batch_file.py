@@ -15,7 +15,7 @@ import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from shoal.sealing import MalformedError, SurveyId, canonical, parsed
 
@@ -63,13 +63,6 @@ class BatchHeader:
         if set(stored) != _FIELDS or not all(isinstance(text, str) for text in texts):
             raise _malformed(f"a header of {', '.join(sorted(_FIELDS))}")
         return cls(**{**stored, "survey": SurveyId.from_text(stored["survey"])})
-
-
-def write_header(destination: BinaryIO, header: BatchHeader) -> bytes:
-    """Write the beginning of the file; the bytes written, for whoever keeps a digest."""
-    written = header.to_bytes()
-    destination.write(written)
-    return written
 
 
 @dataclass(frozen=True)

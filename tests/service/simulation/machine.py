@@ -34,7 +34,7 @@ from shoal.service.errors import LeaseLostError, UnreadableError
 from shoal.service.failpoints import NAMES
 from shoal.service.keyring import KeyringError
 from shoal.service.opening import Pool
-from shoal.service.shuffler.worker import ShufflerWorker
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
 ANSWERS = 200
 MINIMUM, TARGET = 8, 24
@@ -303,7 +303,7 @@ class Simulation(RuleBasedStateMachine):
         party = self.world.shuffler
         slow = Slow(party.store)
         with suppress(KeyringError):  # a key that is pending again: the clock was set back
-            do(ShufflerWorker(slow, party.keyring, Pool(0), party.clock), work)
+            do(ShufflerWorker(slow, party.keyring, Pool(0), party.clock, pace=Pace(gather=0)), work)
         self.held += [(party, finish) for finish in slow.later]
 
     # Who holds what, and what was collected, is not the same whenever the same is drawn: batches

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,6 @@ from shoal.service.analyzer.tables import (
 )
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import HOUR, Clock, system_clock
-from shoal.service.closing import Closing
 from shoal.service.db.leases import renewed
 from shoal.service.errors import (
     LeaseLostError,
@@ -290,7 +290,7 @@ def problem(error: Exception) -> str:
 
 
 @dataclass
-class AnalyzerWorker(Closing):
+class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
     """Collects for all surveys of a store; ``sources`` gives the shuffler of each.
 
     ``interval`` is how many seconds it waits after a pass in which nothing went on. No token is
@@ -360,6 +360,9 @@ class AnalyzerWorker(Closing):
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
             stop.wait(wait)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leave everything to others, and close the connections."""

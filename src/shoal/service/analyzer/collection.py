@@ -228,7 +228,8 @@ class Collections:
     def known(self, collection: Collection, tags: Rows) -> Mask:
         """Which of these records were counted in an earlier batch."""
         listed = _listed(tags)
-        known = known_tags(self.database, collection.survey, int(collection.key or 0), listed)
+        with self.database.read() as connection:
+            known = known_tags(connection, collection.survey, int(collection.key or 0), listed)
         return np.fromiter((tag in known for tag in listed), dtype=bool, count=len(listed))
 
     def opened(
@@ -253,10 +254,8 @@ class Collections:
         tags = _listed(admitted.tags)
         with self.database.write() as connection:
             if tags:
-                new = add_tags(
-                    connection, collection.survey, int(collection.key or 0), sorted(tags)
-                )
-                if len(new) != len(tags):
+                new = add_tags(connection, collection.survey, int(collection.key or 0), tags)
+                if new != len(tags):
                     connection.rollback()
                     return None
             # Last: tags take their time, in which the lease is renewed.

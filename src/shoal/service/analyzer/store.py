@@ -17,11 +17,10 @@ from shoal.service.analyzer.ledger import Ledger
 from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
-from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget, forget_key
@@ -77,7 +76,7 @@ class AnalyzerStore:
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, its results too, and the survey."""
         row = self.surveys.ended(survey, self.clock())
-        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        counts = {"tags": forget(self._database, tags, tags.c.survey == row.number)}
         with self._database.write() as connection:
             for table in (results, ledger, collections, tags):
                 deleted = connection.execute(table.delete().where(table.c.survey == row.number))
@@ -91,7 +90,7 @@ class AnalyzerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_key(self._database, key)
+        return forget_key(self._database, tags, key)
 
 
 def most_needed(keyring: Keyring) -> int:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, closing
+from contextlib import AbstractContextManager, aclosing, closing
 from functools import wraps
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from inspect import Signature, signature
@@ -33,7 +33,6 @@ from shoal.service.client.protocol import (
     Wait,
 )
 from shoal.service.clock import Clock, system_clock
-from shoal.service.closing import Closing
 from shoal.service.survey import Survey
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def _advanced(exchange: Exchange[T], outcome: Outcome) -> tuple[Request | Wait |
         return None, stopped.value
 
 
-class Client(BaseClient["httpx.BaseTransport"], Closing):
+class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]):
     """Answers surveys: draws a report, keeps it, and sends it until it has arrived.
 
     ``directory`` holds the outbox; ``policy`` is what the person allows; ``settings`` how it is
@@ -174,6 +173,9 @@ class Client(BaseClient["httpx.BaseTransport"], Closing):
     report = _blocking(Protocol.report)
     report_many = _blocking(Protocol.report_many)
     flush = _blocking(Protocol.flush)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close connections and the outbox."""

@@ -29,7 +29,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
@@ -44,7 +44,6 @@ from shoal.explain.text import up
 from shoal.sealing import SurveyId, canonical, parsed
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.randomize import Drawn, Values
-from shoal.service.closing import Closing
 from shoal.service.keyring import ROLES, ContradictionError, KeyList, Role
 from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
@@ -262,7 +261,7 @@ def _finite(epsilon: float) -> float | None:
     return None if math.isinf(epsilon) else epsilon
 
 
-class Outbox(Closing):
+class Outbox(AbstractContextManager["Outbox"]):
     """The store of one person, or of a job with many."""
 
     def __init__(self, directory: Path, *, storage: int) -> None:
@@ -298,6 +297,9 @@ class Outbox(Closing):
                         self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
                 if version != VERSION:
                     self._run(f"PRAGMA user_version = {VERSION}")
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file."""

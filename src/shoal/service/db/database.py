@@ -4,14 +4,15 @@ A transaction that returns is durable: SQLite runs with a write-ahead log that i
 commit, PostgreSQL with ``synchronous_commit``. One that cannot be (locked for too long, disk full,
 server gone) raises ``StoreUnavailableError`` and leaves nothing behind; so does one that went to
 SQLite's files after somebody removed or replaced them. Deleted content is overwritten with zeros on
-SQLite; PostgreSQL frees it at its next vacuum.
+SQLite, whose file shrinks when asked to; PostgreSQL frees it at its next vacuum.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -26,14 +27,18 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.service.db import files, migrations
-from shoal.service.errors import StoreBusyError, StoreUnavailableError
+from shoal.service.db.tables import store
+from shoal.service.errors import StoreBusyError, StoreUnavailableError, StoreVersionError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
+FILE = "store-id"
+_LONGEST = 100
 _LOG = "-wal"
 _Identity: TypeAlias = "tuple[int, int] | None"
 _BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
 _TIMEOUT = 30.0
 _CONNECT_TIMEOUT = 10
+_SWEEP_MILLISECONDS = 200  # that writers may have to wait for somebody who reads
 _LOCK_NOT_AVAILABLE = "55P03"
 # A peer that is gone is noticed within half a minute, by us and by the server: neither waits for
 # a machine that lost its network, nor keeps what that one had locked. No ``statement_timeout``:
@@ -67,7 +72,12 @@ class Database:
         self.dialect = parsed.get_backend_name()
         self._files: _OpenFiles | None = None
         if self.dialect == SQLITE:
-            self._files = _OpenFiles(_create_private(Path(str(parsed.database))))
+            path = Path(str(parsed.database))
+            with files.disk("opening the database"):
+                # SQLite gives its journals the same permissions.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                files.sync_directory(path.parent)
+            self._files = _OpenFiles(path)
             self._engine = _sqlite(parsed, timeout, self._files)
         else:
             self._engine = _postgresql(parsed, timeout)
@@ -90,8 +100,46 @@ class Database:
         """An insertion that can say what to do about rows that are there."""
         return sqlite.insert(table) if self.dialect == SQLITE else postgresql.insert(table)
 
+    def shrink(self, connection: sa.Connection) -> None:
+        """Give back the pages of SQLite's file that hold nothing; PostgreSQL sees to it itself."""
+        if self.dialect == SQLITE:
+            driver: Any = connection.connection.driver_connection
+            (free,) = driver.execute("PRAGMA freelist_count").fetchone()
+            for _ in range(free):  # the driver takes one step of such a statement, of a page
+                driver.execute("PRAGMA incremental_vacuum(1)")
+
+    def sweep(self, tables: Sequence[sa.Table]) -> bool:
+        """Let the files forget what was deleted from some tables; whether nobody was in the way.
+
+        SQLite: what is in the log goes to the database, and the log is emptied.
+        """
+        names = ", ".join(table.name for table in tables)
+        with self._translated("forgetting"), closing(self._engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            if self.dialect == POSTGRESQL:
+                driver.autocommit = True
+                try:
+                    driver.execute(f"VACUUM (INDEX_CLEANUP ON) {names}")
+                finally:
+                    driver.autocommit = False
+                return True
+            (timeout,) = driver.execute("PRAGMA busy_timeout").fetchone()
+            driver.execute(f"PRAGMA busy_timeout={_SWEEP_MILLISECONDS}").close()
+            try:
+                busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                driver.execute(f"PRAGMA busy_timeout={timeout}").close()
+        return not busy
+
     def migrate(self, tree: str, to: str = "head") -> str:
         """Bring the tables of ``tree`` (shuffler, analyzer) up to date; the revision reached."""
+        if self.dialect == SQLITE:
+            with self._translated("writing"), closing(self._engine.raw_connection()) as file:
+                driver: Any = file.driver_connection
+                if driver.execute("PRAGMA auto_vacuum").fetchone() == (0,):
+                    # A file of an older version would keep pages that hold nothing.
+                    driver.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
+                    driver.execute("VACUUM").close()
         with self.write() as connection:
             if self.dialect == POSTGRESQL:
                 # Two that migrate at once would both find the same old revision.
@@ -157,14 +205,6 @@ def _parsed(url: str) -> URL:
     if find_spec("psycopg") is None:
         raise MissingExtraError("a PostgreSQL store", "postgres")
     return parsed.set(drivername="postgresql+psycopg")
-
-
-def _create_private(path: Path) -> Path:
-    """The file, if it is not there: SQLite gives its journals the same permissions."""
-    with files.disk("opening the database"):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        files.sync_directory(path.parent)
-    return path
 
 
 class _OpenFiles:
@@ -233,6 +273,8 @@ def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
         connection.isolation_level = None  # transactions begin where we say, and how
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # later it is a write
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
         for setting in (
             "journal_mode=WAL",
             "synchronous=FULL",
@@ -240,7 +282,7 @@ def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
             "foreign_keys=ON",
             "temp_store=MEMORY",
             "cache_size=-65536",  # KiB: dedup looks up tags all over the table
-            "wal_autocheckpoint=8192",  # pages: tags touch many, and the same ones again
+            "wal_autocheckpoint=4000",  # pages: as many as the first part of its index is for
             "journal_size_limit=67108864",
         ):
             connection.execute(f"PRAGMA {setting}").close()
@@ -262,6 +304,7 @@ def _postgresql(url: URL, timeout: float) -> sa.Engine:
     engine = sa.create_engine(
         url,
         hide_parameters=True,
+        isolation_level="READ COMMITTED",  # a statement sees what whoever it waited for has done
         pool_timeout=timeout,
         pool_pre_ping=True,  # the server may have been restarted since
         connect_args={"connect_timeout": _CONNECT_TIMEOUT, **_ALIVE},
@@ -279,3 +322,83 @@ def _postgresql(url: URL, timeout: float) -> sa.Engine:
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
 
     return engine
+
+
+@dataclass(frozen=True)
+class StoreId:
+    """A directory and a database that belong together, and know it.
+
+    Files are deleted because the database does not mention them, and reports are given up because
+    the disk does not have them. Either is right only if the two are each other's: a wrong address,
+    a forgotten variable or a disk that is not mounted must not look like either. So the database
+    has a name, drawn when its tables were made, and the directory has a file with the same name.
+
+    The file is written once. Until that is known to have happened (``bound``), it may be missing;
+    from then on a directory without it is the wrong one.
+    """
+
+    database: Database
+    directory: Path
+
+    def settle(self, *, holds: bool, refers: bool) -> None:
+        """Refuse a directory that is not this database's; make a new one its own.
+
+        ``holds`` says whether the directory has files of a store, ``refers`` whether the database
+        refers to any. Where neither has a name yet, both do or none does.
+        """
+        name, label = self._names()
+        bound = self.is_bound()
+        if label is None and not bound and holds == refers:
+            # Whole or not at all; two who do it at once write the same.
+            draft = self.directory / f"{FILE}.{files.fresh_name()}"
+            with files.disk("naming the store"):
+                files.write_durably(draft, f"{name}\n".encode())
+                draft.replace(self.directory / FILE)
+                files.sync_directory(self.directory)
+        elif label != name:
+            raise self._refusal(label, useless=label is None and not bound and holds)
+        if not bound:
+            with self.database.write() as connection:
+                connection.execute(store.update().values(bound=True))
+
+    def check(self) -> None:
+        """Refuse a directory that is not this database's any more: a disk may be gone.
+
+        A database whose own files are gone is as little to be relied on, though it still answers.
+        """
+        name, label = self._names()
+        self.database.check_files("looking at the store")
+        if label != name:
+            raise self._refusal(label)
+
+    def is_bound(self) -> bool:
+        """Whether the directory was given the database's name."""
+        with self.database.read() as connection:
+            return bool(connection.scalar(sa.select(store.c.bound)))
+
+    def _names(self) -> tuple[str, str | None]:
+        """The database's name, and the one in the directory."""
+        with self.database.read() as connection:
+            name: str = connection.execute(sa.select(store.c.id)).scalar_one()
+        with files.disk("reading the name of the store"):
+            try:
+                with (self.directory / FILE).open(encoding="utf-8", errors="replace") as file:
+                    return name, file.read(_LONGEST).strip()
+            except FileNotFoundError:
+                return name, None
+
+    def _refusal(self, label: str | None, *, useless: bool = False) -> StoreVersionError:
+        """``useless``: the directory has files, and the database would not need any of them."""
+        what = f"a database that does not belong to {self.directory}"
+        expected = "the one whose files are there"
+        why = f"it has no {FILE} of this database" if label is None else f"its {FILE} is another's"
+        advice = (
+            f"{why}: check --store and SHOAL_STORE, and that the right disk is mounted; "
+            "nothing was changed"
+        )
+        if useless:
+            advice += (
+                "; if it is the right one, it needs no file in segments, parts and batches: "
+                "move them elsewhere"
+            )
+        return StoreVersionError(what, expected, advice)

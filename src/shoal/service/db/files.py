@@ -75,14 +75,13 @@ def write_durably(path: Path, data: bytes) -> None:
         os.close(file)
 
 
-def sync_file(path: Path) -> None:
-    """Wait until a file that somebody wrote is on the disk."""
-    _synced(path, os.O_RDWR)
-
-
 def sync_directory(path: Path) -> None:
     """Wait until the names in a directory are on the disk."""
-    _synced(path, os.O_RDONLY | os.O_DIRECTORY)
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def remove(paths: Iterable[Path]) -> int:
@@ -95,14 +94,6 @@ def remove(paths: Iterable[Path]) -> int:
             continue
         removed += 1
     return removed
-
-
-def _synced(path: Path, flags: int) -> None:
-    file = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 @dataclass

@@ -1,8 +1,10 @@
 """A party's directory as one file, taken while the service runs.
 
 The keys are read, then one moment of the database is copied, then the files that it mentions, which
-never change once they are mentioned. If the keys changed meanwhile, or a file was deleted because
-the work went on, everything is begun again: what is kept is of one moment, or nothing is.
+do not change while they are mentioned. If the keys changed meanwhile, or a file was deleted because
+the work went on, everything is begun again: what is kept is of one moment, or nothing is. A worker
+writes zeros over reports that it has gathered: so the segments are locked before that moment, and
+one that was begun later counts if its reports still wait once it is locked.
 
 SQLite is copied by its own online backup within one read transaction: writers go on, and what they
 write afterwards is not seen. PostgreSQL is dumped by ``pg_dump`` as of a snapshot that this process
@@ -20,6 +22,7 @@ What a party brought back has to do is in :mod:`shoal.service.ops.restore`.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -31,7 +34,7 @@ import tarfile
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -48,7 +51,7 @@ from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import create, sync_directory
 from shoal.service.db.tables import surveys
 from shoal.service.errors import StoreUnavailableError
@@ -188,13 +191,17 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
     ring, made = _ring(home), clock()
     with disk(f"cannot write {target}"):
         scratch = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
-    with scratch as place, snapshot(home.url, Path(place), progress) as copied:
+    with scratch as place, ExitStack() as held:
+        locked = lock_segments(home, held)
+        copied = held.enter_context(snapshot(home.url, Path(place), progress))
         if _ring(home) != ring:
             raise GoneError(home.keys, "changed")
         revision = _revision(copied, home.role)
         small = {**ring} if keys else {}
         small |= _small_files(home, copied, token=keys)
         wanted = needed(copied.connection, home.role)
+        later = [name for name in wanted if name.startswith("segments/") and name not in locked]
+        lock_later(home, held, later, copied.connection)
         with writing(target) as writer:
             writer.add(copied.file.name, copied.file)
             for name, content in small.items():
@@ -620,6 +627,40 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
         else:
             joint.append((start, length))
     return tuple(joint)
+
+
+def lock_segments(home: Home, held: ExitStack) -> set[str]:
+    """Lock a shuffler's segments, so that nothing in them is erased meanwhile; their names.
+
+    A shuffler goes on with another file, and a worker erases what it has gathered afterwards.
+    """
+    names = {f"segments/{path.name}" for path in (home.directory / "segments").glob("*.segment")}
+    for name in sorted(names):
+        with suppress(FileNotFoundError):  # gathered at this moment
+            _lock(home.directory / name, held)
+    return names
+
+
+def lock_later(home: Home, held: ExitStack, later: list[str], copied: sa.Connection) -> None:
+    """Lock segments that were begun later: they count if all of their reports still wait then."""
+    if not later:
+        return
+    with closing(Database(home.url)) as database:
+        for name in later:
+            path = home.directory / name
+            try:
+                _lock(path, held)
+            except FileNotFoundError:
+                raise GoneError(path) from None
+            rows = shuffler.extents.c
+            query = sa.select(rows.id).where(rows.segment == path.stem)
+            with database.read() as live:
+                if not set(copied.scalars(query)) <= set(live.scalars(query)):
+                    raise GoneError(path, "gathered")
+
+
+def _lock(path: Path, held: ExitStack) -> None:
+    fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_SH)
 
 
 # The archive

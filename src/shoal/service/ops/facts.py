@@ -23,9 +23,9 @@ from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
+from shoal.service.db.database import StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
-from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError
@@ -35,6 +35,7 @@ from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
@@ -352,7 +353,8 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
     extents, batches, tally = schema.extents.c, schema.batches.c, schema.counters.c
     count = sa.select(sa.func.count())
     with database.read() as connection:
-        waiting = connection.scalar(count.select_from(schema.extents))
+        sums = sa.select(sa.func.sum(extents.count)).group_by(extents.survey, extents.key)
+        waiting = max(connection.scalars(sums), default=0)
         leased = connection.scalar(
             count.where(Leases(database, schema.extents, lambda: now).worked_on())
         )
@@ -375,6 +377,8 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
     elif tried:
         detail = "reports wait: a worker could not open them, and tries again in some minutes"
         yield warn("opening", detail, "see what fails here, and work_failed in the worker's log")
+    elif waiting < GATHER_REPORTS:
+        yield ok("opening", "reports wait to be opened together")
     else:
         yield warn("opening", "reports wait, and nobody opens them at the moment", _START_WORKER)
     for row in closed:

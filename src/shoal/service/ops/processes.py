@@ -57,6 +57,7 @@ from shoal.service.ops.home import STORE_VARIABLE, Home, check_party
 from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
@@ -80,9 +81,9 @@ class Settings:
 
     ``identity`` is where the keys' identity is, if it is not with them. It is reached at a port, or
     at a socket that its parent opened (``descriptor``); metrics and health at one of their own, or
-    not at all. ``processes`` do the opening. ``pause`` is how many seconds an idle worker waits.
-    ``proxied`` is for a service that sees one address only, the proxy's; its ``limits`` have no
-    ``address_rate``.
+    not at all. ``processes`` do the opening. ``pause`` is how many seconds an idle worker waits;
+    ``gather`` and ``gather_reports`` say when a shuffler's opens what waits. ``proxied`` is for a
+    service that sees one address only, the proxy's; its ``limits`` have no ``address_rate``.
     """
 
     home: Home
@@ -97,6 +98,8 @@ class Settings:
     migrate: bool = False
     processes: int = 0
     pause: float = 1.0
+    gather: float = GATHER
+    gather_reports: int = GATHER_REPORTS
     proxied: bool = False
     limits: Limits = field(default_factory=Limits)
 
@@ -239,11 +242,14 @@ def run_worker(settings: Settings) -> None:
     """Open, close, mix and delete, until SIGTERM or SIGINT; what is begun is finished."""
     stop = threading.Event()
     with opened_party(settings, ShufflerStore, "worker") as parts, Pool(settings.processes) as pool:
+        pace = Pace(
+            pause=settings.pause, gather=settings.gather, gather_reports=settings.gather_reports
+        )
         worker = ShufflerWorker(
             parts.store,
             parts.keyring,
             pool,
-            pace=Pace(pause=settings.pause),
+            pace=pace,
             fetcher=KeyListFetcher(parts.store),
             steady=parts.clock.is_steady,
         )

@@ -33,7 +33,7 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
 from shoal.service.db.files import create, forget_time, sync_directory
-from shoal.service.db.tables import tokens
+from shoal.service.db.tables import tags, tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revival, Revived, next_number
@@ -41,7 +41,7 @@ from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.reports import count
-from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
 _SMALL = (backups.STORE_ID, backups.TOKEN)
@@ -324,6 +324,10 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
         for survey, reports in connection.execute(per_survey).all():
             count(database, connection, survey, {"unreadable": int(reports)})
         connection.execute(extents.delete())
+        columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
+        moved = sa.select(*columns).order_by(*columns)
+        connection.execute(tags.insert().from_select(["survey", "key", "tag"], moved))
+        connection.execute(waiting_tags.delete())
         connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
         closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}
         connection.execute(batches.update().where(ACCEPTS).values(closed))

@@ -48,9 +48,9 @@ from shoal.service.http.server import LOOPBACK, CannotListenError, address, list
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.keyring.secrets import TEMPORARY, write_private
+from shoal.service.opening import executor
 from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, opened
 from shoal.service.ops.processes import Child, Children
-from shoal.service.processes import executor
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
 

@@ -8,10 +8,9 @@ were sent before; the time it takes is not.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from starlette.applications import Starlette
@@ -23,17 +22,11 @@ from shoal.sealing import Plain
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.http import openapi, requests
-from shoal.service.http.limits import Addresses, Limits, Networks
+from shoal.service.http.limits import Limits, Networks
 from shoal.service.http.openapi import BYTES, JSON
 from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError, unobserved
 from shoal.service.keyring import Keyring
-from shoal.service.shuffler.batches import BatchInfo
-from shoal.service.shuffler.intake import (
-    GroupCommit,
-    Intake,
-    IntakeApplication,
-    small,
-)
+from shoal.service.shuffler.intake import GroupCommit, Intake, IntakeApplication, small
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
@@ -48,16 +41,12 @@ class Handlers:
     """The endpoints, and what they share."""
 
     store: ShufflerStore
-    keyring: Keyring
     intake: Intake
-    addresses: Addresses
-    limits: Limits
-    clock: Clock
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
         self._charge(request)
-        return await requests.key_list(self.keyring)
+        return await requests.key_list(self.intake.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
@@ -65,7 +54,7 @@ class Handlers:
         row = await self._row(request)
         name = row.survey.analyzer.fingerprint
         cached = await run_in_threadpool(self.store.key_lists.find, name)
-        if cached is None or cached.valid_until < self.clock():
+        if cached is None or cached.valid_until < self.intake.clock():
             detail = "there is no valid list of the analyzer's keys here yet; try again later"
             raise ProblemError(
                 Problem(kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS)
@@ -104,7 +93,20 @@ class Handlers:
         if after is not None and not requests.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         listed = await run_in_threadpool(self.store.batches.listed, survey.id, after)
-        return small({"batches": [_shown(info) for info in listed]})
+        shown: list[Plain] = [
+            {
+                "batch": info.id,
+                "state": info.state,
+                "key": info.inner_key,
+                "reports": info.reports,
+                "records": info.records,
+                "bytes": info.bytes,
+                "digest": info.digest,
+                "closed": info.closed,
+            }
+            for info in listed
+        ]
+        return small({"batches": shown})
 
     async def batch(self, request: Request) -> Response:
         """The whole batch, the same bytes whenever the same request asks."""
@@ -115,7 +117,8 @@ class Handlers:
             expected = "32 hexadecimal digits that this collection chose for itself"
             raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
         path = await run_in_threadpool(self.store.batches.release, survey.id, batch, name)
-        stream, length = await run_in_threadpool(_opened, path)
+        stream = await run_in_threadpool(path.open, "rb")
+        length = await run_in_threadpool(stream.seek, 0, 2)
         headers = {"Content-Length": str(length), **requests.NOT_KEPT}
         return StreamingResponse(_pieces(stream), media_type=BYTES, headers=headers)
 
@@ -123,15 +126,19 @@ class Handlers:
         """The batch has arrived whole, and may be deleted here."""
         survey = await self._authorized(request)
         batch = requests.batch_named(request)
-        body = await requests.read_record(
-            request, limit=_ACK_BYTES, seconds=self.limits.body_seconds
-        )
-        name, digest = _acknowledgement(body)
+        seconds = self.intake.limits.body_seconds
+        body = await requests.read_record(request, limit=_ACK_BYTES, seconds=seconds)
+        name, digest = body.get("request", ""), body.get("digest", "")
+        if set(body) != {"request", "digest"} or not requests.HEX32.fullmatch(name):
+            expected = '{"request": 32 digits, "digest": 64 digits}'
+            raise ProblemError(_malformed("the body", expected))
+        if not _HEX64.fullmatch(digest):
+            raise ProblemError(_malformed("digest", "64 hexadecimal digits"))
         await run_in_threadpool(self.store.batches.acknowledge, survey.id, batch, name, digest)
         return small({"batch": batch, "digest": digest})
 
     def _charge(self, request: Request) -> Networks:
-        return self.addresses.charge(requests.sender(request), 1)
+        return self.intake.addresses.charge(requests.sender(request), 1)
 
     async def _row(self, request: Request) -> SurveyRow:
         row = await run_in_threadpool(self.store.surveys.row, requests.survey_named(request))
@@ -144,33 +151,6 @@ class Handlers:
         name = requests.survey_named(request)
         await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return (await self._row(request)).survey
-
-
-def _acknowledgement(body: Mapping[str, str]) -> tuple[str, str]:
-    name, digest = body.get("request", ""), body.get("digest", "")
-    if set(body) != {"request", "digest"} or not requests.HEX32.fullmatch(name):
-        raise ProblemError(_malformed("the body", '{"request": 32 digits, "digest": 64 digits}'))
-    if not _HEX64.fullmatch(digest):
-        raise ProblemError(_malformed("digest", "64 hexadecimal digits"))
-    return name, digest
-
-
-def _shown(info: BatchInfo) -> dict[str, Plain]:
-    return {
-        "batch": info.id,
-        "state": info.state,
-        "key": info.inner_key,
-        "reports": info.reports,
-        "records": info.records,
-        "bytes": info.bytes,
-        "digest": info.digest,
-        "closed": info.closed,
-    }
-
-
-def _opened(path: Path) -> tuple[BinaryIO, int]:
-    stream = path.open("rb")
-    return stream, stream.seek(0, 2)
 
 
 async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:
@@ -196,23 +176,8 @@ def shuffler_app(
 ) -> Starlette:
     """The application; when it ends, what it took in is committed and its segment is closed."""
     commit = GroupCommit(store.reports, observe=observe)
-    limits = limits or Limits()
-    addresses = Addresses(limits)
     intake = Intake(
-        keyring=keyring,
-        commit=commit,
-        addresses=addresses,
-        limits=limits,
-        clock=clock,
-        observe=observe,
-    )
-    handlers = Handlers(
-        store=store,
-        keyring=keyring,
-        intake=intake,
-        addresses=addresses,
-        limits=limits,
-        clock=clock,
+        keyring=keyring, commit=commit, limits=limits or Limits(), clock=clock, observe=observe
     )
 
     @asynccontextmanager
@@ -222,6 +187,7 @@ def shuffler_app(
         await run_in_threadpool(store.close)
 
     document = openapi.read(__file__)
+    handlers = Handlers(store=store, intake=intake)
     app = IntakeApplication(document, handlers, observe=observe, lifespan=lifespan)
     app.intake = intake
     return app

@@ -19,7 +19,8 @@ Every move is one conditional update that names the state it expects. The minimu
 condition of the one statement that seals, and counts reports that opened, not uploads: no clock,
 crash or race makes a smaller batch. A batch with too few does not die while reports of its survey
 wait to be opened, nor at one look alone: a clock that was ahead for a moment closes batches early,
-and deletes none.
+and deletes none. Nor does one that is not full close while reports wait that nobody has tried to
+open: they are gathered first.
 
 The shuffled file is named after the batch and its own digest: two who shuffle the same batch,
 because one was taken for dead, write two files, and the one whose digest was committed is the batch
@@ -28,13 +29,16 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
@@ -48,6 +52,7 @@ from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
     NotReadyError,
+    StoreUnavailableError,
     UnknownBatchError,
     UnreadableError,
 )
@@ -78,6 +83,10 @@ _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
 _DIGEST_SHOWN = 16  # digits of it in the file's name
 _DIGEST_DIGITS = 64
+INTERVAL = 600  # seconds between two looks
+LEAST_CROWD = 50  # a quarter of less would be a handful of people
+_QUARTERS = 4
+_LOOKING = 2.0  # seconds to wait for whoever looks at this moment
 
 
 @dataclass(frozen=True)
@@ -177,6 +186,21 @@ class Batches:
 
     # Open batches close, wait or die
 
+    def closing(self, connection: sa.Connection, waiting: Mapping[int, int]) -> set[int]:
+        """Surveys, by their numbers, with a batch that could close if so many more reports came."""
+        now, closing = self._clock(), set()
+        for number, more in waiting.items():
+            row = self._surveys.numbered(number)
+            rules = row.survey.batches
+            late = sa.or_(batches.c.state == CARRIED, _is_aged(row, now))
+            least = sa.case((late, rules.minimum), else_=rules.target)
+            full = sa.select(batches.c.id).where(
+                batches.c.survey == number, ACCEPTS, batches.c.valid + more >= least
+            )
+            if _is_over(row, now) or more >= rules.target or connection.execute(full).first():
+                closing.add(number)
+        return closing
+
     def advance(self, *, expire: bool = True) -> list[Transition]:
         """Seal, carry and, if the clock can be trusted, expire what is due now."""
         now = self._clock()
@@ -184,12 +208,16 @@ class Batches:
             numbers = set(connection.scalars(sa.select(batches.c.survey).where(ACCEPTS)))
         rows = [self._surveys.numbered(number) for number in sorted(numbers)]
         transitions: list[Transition] = []
+        untried = sa.and_(
+            Leases(self._database, extents, self._clock).free(), extents.c.attempts == 0
+        )
         if rows:
             with self._database.write() as connection:
                 hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
-                    moved = _advanced(connection, row, now, dying)
+                    ungathered = sa.exists().where(extents.c.survey == row.number, untried)
+                    moved = _advanced(connection, row, now, dying, ungathered)
                     if any(transition.state != CARRIED for transition in moved):
                         self._note_unopened(connection, row.number)
                     transitions += moved
@@ -252,7 +280,8 @@ class Batches:
         path = self.path(batch.id, digest)
         with files.disk("keeping a batch"):
             batch.draft.chmod(0o600)  # whoever wrote it may have been less careful
-            files.sync_file(batch.draft)
+            with batch.draft.open("rb") as draft:
+                os.fsync(draft.fileno())
             failpoints.reached("shuffle.written")
             batch.draft.replace(path)
             files.sync_directory(self.files_directory)
@@ -270,32 +299,16 @@ class Batches:
 
     def listed(self, survey: SurveyId, after: str | None = None) -> list[BatchInfo]:
         """Batches that can be or were collected, by name; ``after`` is the next page."""
-        number = self._surveys.row(survey).number
+        number, rows = self._surveys.row(survey).number, batches.c
+        columns = (rows.id, rows.state, rows.inner_key, rows.valid, rows.records, rows.bytes)
         query = (
-            sa.select(batches)
-            .where(
-                batches.c.survey == number,
-                batches.c.state.in_(LISTED),
-                batches.c.id > (after or ""),
-            )
-            .order_by(batches.c.id)
+            sa.select(*columns, rows.digest, rows.closed)
+            .where(rows.survey == number, rows.state.in_(LISTED), rows.id > (after or ""))
+            .order_by(rows.id)
             .limit(PAGE)
         )
         with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return [
-            BatchInfo(
-                id=row.id,
-                state=row.state,
-                inner_key=row.inner_key,
-                reports=row.valid,
-                records=row.records,
-                bytes=row.bytes,
-                digest=row.digest,
-                closed=row.closed,
-            )
-            for row in rows
-        ]
+            return [BatchInfo(*row) for row in connection.execute(query)]
 
     def release(self, survey: SurveyId, batch: str, request: str) -> Path:
         """The file of a batch, for the request that came first, as often as it asks."""
@@ -457,11 +470,16 @@ def _is_over(row: SurveyRow, now: int) -> bool:
 
 
 def _advanced(
-    connection: sa.Connection, row: SurveyRow, now: int, dying: Collection[str]
+    connection: sa.Connection,
+    row: SurveyRow,
+    now: int,
+    dying: Collection[str],
+    ungathered: sa.ColumnElement[bool],
 ) -> list[Transition]:
     rules, aged = row.survey.batches, _is_aged(row, now)
     full, waited = batches.c.valid >= rules.target, batches.c.state == CARRIED
-    closes = sa.or_(full, waited, aged, sa.literal(_is_over(row, now)))
+    late = sa.or_(waited, aged, sa.literal(_is_over(row, now)))
+    closes = sa.or_(full, sa.and_(late, sa.not_(ungathered)))
     waits = sa.and_(batches.c.state == OPEN, batches.c.valid < rules.minimum, aged)
     moves = [
         (SEALED, sa.and_(batches.c.valid >= rules.minimum, closes)),
@@ -505,3 +523,86 @@ def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: st
     if row.state not in LISTED:
         raise NotReadyError(f"batch {batch}", "it is still open", retry_after=_WAIT_OPEN)
     return row
+
+
+# What everybody may know of the open batch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an open batch was when it was looked at last.
+
+    ``share`` of the minimum is rounded down to quarters; None if the minimum is so small that they
+    would count people. ``closes_in`` is rounded up to hours, in seconds; None if less than a
+    quarter is there, or if the batch waits for the minimum only.
+    """
+
+    share: float | None
+    minimum: int
+    closes_in: int | None
+
+
+class ProgressCache:
+    """What was seen of the open batches, at least ``interval`` seconds apart."""
+
+    def __init__(
+        self, database: Database, surveys: Surveys, clock: Clock, *, interval: int = INTERVAL
+    ) -> None:
+        self._database = database
+        self._surveys = surveys
+        self._clock = clock
+        self._interval = checks.count(interval=interval)
+        self._seen: dict[int, tuple[int, Progress]] = {}  # survey's number -> when, what
+        self._lock = Lock()
+
+    def of(self, survey: SurveyId) -> Progress:
+        """How far the fullest open batch of a survey was when it was looked at last."""
+        row = self._surveys.row(survey)
+        progress = self._fresh(row.number)
+        if progress is not None:
+            return progress
+        seen = self._seen.get(row.number)
+        # Whoever comes while somebody looks gets what was seen before.
+        if self._lock.acquire(timeout=0 if seen is not None else _LOOKING):
+            try:
+                progress = self._fresh(row.number)
+                if progress is None:
+                    progress = self._now(row)
+                    self._seen[row.number] = self._clock(), progress
+                return progress
+            finally:
+                self._lock.release()
+        if seen is None:
+            raise StoreUnavailableError("reading", "the database takes its time")
+        return seen[1]
+
+    def _fresh(self, number: int) -> Progress | None:
+        """What was seen, unless it is time to look again."""
+        if number not in self._seen:
+            return None
+        (at, progress), now = self._seen[number], self._clock()
+        if now < at:
+            # The clock was set back: neither a look too early, nor none until it has caught up.
+            at = now
+            self._seen[number] = at, progress
+        return progress if now < at + self._interval else None
+
+    def _now(self, row: SurveyRow) -> Progress:
+        rules = row.survey.batches
+        if rules.minimum < LEAST_CROWD:
+            return Progress(None, rules.minimum, None)
+        query = (
+            sa.select(batches.c.valid, batches.c.since, batches.c.state)
+            .where(batches.c.survey == row.number, ACCEPTS)
+            .order_by(batches.c.valid.desc(), batches.c.id)
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            batch = connection.execute(query).first()
+        quarters = 0
+        if batch is not None:
+            quarters = min(_QUARTERS, _QUARTERS * batch.valid // rules.minimum)
+        if batch is None or not quarters or batch.state == CARRIED:
+            return Progress(quarters / _QUARTERS, rules.minimum, None)
+        left = min(max(batch.since + rules.max_age - self._clock(), 0), rules.max_age)
+        return Progress(quarters / _QUARTERS, rules.minimum, -(-left // HOUR) * HOUR)

@@ -44,7 +44,6 @@ from shoal.service.http.openapi import BYTES, EVERYBODY, JSON, SURVEY_PATH, Appl
 from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
 from shoal.service.keyring import Keyring
 from shoal.service.shuffler.reports import Arrival, Reports
-from shoal.service.survey import Survey
 from shoal.service.wire import VERSION, Wire
 
 REPORTS_PATH = f"{SURVEY_PATH}/reports"
@@ -122,15 +121,6 @@ class _Waiting:
         self.loop = loop
         self.future: asyncio.Future[None] = loop.create_future()
 
-    def wake(self, error: Exception | None) -> None:
-        """In its own loop; one that was given up in the meantime needs no answer."""
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(error)
-
 
 class GroupCommit:
     """The line of requests and the thread that commits them.
@@ -184,7 +174,11 @@ class GroupCommit:
             thread.join()
 
     def _run(self) -> None:
-        while self._is_needed():
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._line or self._closed)
+                if not self._line:
+                    return
             if self._linger and not self._closed:
                 time.sleep(self._linger)
             group = self._group()
@@ -194,11 +188,6 @@ class GroupCommit:
                 self._observe("commit_seconds", time.perf_counter() - began, "")
             except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
                 _log.warning("not_observed", exc_info=True)
-
-    def _is_needed(self) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._line or self._closed)
-            return bool(self._line)
 
     def _group(self) -> list[_Waiting]:
         with self._changed:
@@ -239,8 +228,14 @@ def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
 
 
 def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
+    """In their own loop; one that was given up in the meantime needs no answer."""
     for waiting in group:
-        waiting.wake(error)
+        if waiting.future.done():
+            continue
+        if error is None:
+            waiting.future.set_result(None)
+        else:
+            waiting.future.set_exception(error)
 
 
 class Intake:
@@ -251,34 +246,30 @@ class Intake:
         *,
         keyring: Keyring,
         commit: GroupCommit,
-        addresses: Addresses,
         limits: Limits,
         clock: Clock,
         observe: Observe,
     ) -> None:
-        self._keyring = keyring
+        self.keyring = keyring
         self._commit = commit
-        self._addresses = addresses
+        self.addresses = Addresses(limits)
         self._room = Room(limits)
-        self._limits = limits
-        self._clock = clock
+        self.limits = limits
+        self.clock = clock
         self._observe = observe
-        self._of_path: dict[str, SurveyRow] = {}
+        self.surveys: dict[str, SurveyRow] = {}  # that were met, by the path of their uploads
 
     def meet(self, row: SurveyRow) -> None:
         """From now on uploads for this survey need no route."""
-        self._of_path[REPORTS_PATH.replace("{survey}", str(row.survey.id))] = row
-
-    def about(self, scope: Scope) -> SurveyRow | None:
-        """The survey that a request is an upload for, if it was met before."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            return self._of_path.get(scope["path"])
-        return None
+        self.surveys[REPORTS_PATH.replace("{survey}", str(row.survey.id))] = row
 
     async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
         """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
-        self._check_open(row.survey)
-        limits = self._limits
+        now, survey, limits = self.clock(), row.survey, self.limits
+        if now < survey.not_before:
+            raise SurveyClosedError(str(survey.id), "it has not begun")
+        if now > survey.not_after:
+            raise SurveyClosedError(str(survey.id), "it is over")
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self._room.entered(key) as hold:
             body = await requests.read(
@@ -286,7 +277,7 @@ class Intake:
             )
             upload = sorted_upload(body, wire=row.wire, accepts=self._accepts, most=limits.reports)
             if upload.reports > 1:
-                self._addresses.charge_key(key, upload.reports - 1)
+                self.addresses.charge_key(key, upload.reports - 1)
             self._observe("queue", self._room.share, "")
             await self._commit.commit(upload.arrivals)
         if upload.reports == 1 and not upload.refused:
@@ -297,16 +288,16 @@ class Intake:
 
     def _accepts(self, number: int) -> bool:
         """Whether reports for a key are taken; none is acknowledged that could not be opened."""
-        if not self._keyring.accepts(number):
+        if not self.keyring.accepts(number):
             return False
-        self._keyring.check_secret(number)
+        self.keyring.check_secret(number)
         return True
 
     async def answer(self, row: SurveyRow, scope: Scope, receive: Receive, send: Send) -> None:
         """Take reports without a route, and say so or why not, as the route would."""
         defect = None
         try:
-            key = self._addresses.charge(scope["client"][0] if scope["client"] else None, 1)
+            key = self.addresses.charge(scope["client"][0] if scope["client"] else None, 1)
             answer = await self.take(row, scope, receive, key)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
             answer = answer_to(error, self._observe)
@@ -318,13 +309,6 @@ class Intake:
         if defect is not None:
             raise defect  # for the server's log
 
-    def _check_open(self, survey: Survey) -> None:
-        now = self._clock()
-        if now < survey.not_before:
-            raise SurveyClosedError(str(survey.id), "it has not begun")
-        if now > survey.not_after:
-            raise SurveyClosedError(str(survey.id), "it is over")
-
 
 class IntakeApplication(Application):
     """An application whose intake is asked first."""
@@ -333,7 +317,9 @@ class IntakeApplication(Application):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take it, or leave it to the routes."""
-        row = self.intake.about(scope)
+        row = None
+        if scope["type"] == "http" and scope["method"] == "POST":
+            row = self.intake.surveys.get(scope["path"])
         if row is None:
             await super().__call__(scope, receive, send)
         else:

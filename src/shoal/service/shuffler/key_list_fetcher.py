@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Event
 
@@ -92,16 +91,13 @@ class KeyListFetcher:
 
     def step(self, stop: Event | None = None) -> int:
         """Fetch every list that is due, one after the other; how many of them are new."""
-        return sum(self._visited(survey, stop) for survey in self._due())
-
-    def _due(self) -> Iterator[Survey]:
-        """A survey of every analyzer that is to be asked now."""
-        now = self._clock()
+        now, new = self._clock(), 0
         open_ones = [survey for survey in self._store.surveys.all() if now <= survey.not_after]
         for survey in {survey.analyzer: survey for survey in open_ones}.values():
             last = self._visits.get(survey.analyzer)
             if last is None or last.is_over(now):
-                yield survey
+                new += self._visited(survey, stop)
+        return new
 
     def _visited(self, survey: Survey, stop: Event | None) -> bool:
         if stop is not None and stop.is_set():

@@ -6,6 +6,11 @@ to a segment, synced before the transaction that refers to them commits; a crash
 bytes that nobody refers to, and no tags. A server that goes on committing when this process is dead
 holds a lock until it has: whoever collects segments asks for it.
 
+*Gathering.* Segments, extents and waiting tags are the intake's journal, which tells the order of
+what came. A worker takes the reports of a survey and key out of it together: after a while, or when
+there are many, or when a batch could close (see :class:`Gathering`). Their tags then move among
+those that stay in the order of their bytes, and their stretches of the segments are erased.
+
 *Out.* Part files are on the disk before the transaction that makes them part of a batch, and named
 after the claim: one whose claim is neither held nor finished is nobody's. In the transaction the
 claimed reports go if all of them are still ours, and the batch grows by as many as opened.
@@ -16,33 +21,41 @@ that the one report that kills whoever opens it ends up alone. It is then given 
 
 from __future__ import annotations
 
+import fcntl
+import os
+import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import sqlalchemy as sa
 
-from shoal import checks
+from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
-from shoal.service.clock import Clock
+from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import DiskSpace
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
-from shoal.service.db.tags import add_tags, delete_tags
-from shoal.service.errors import LeaseLostError
+from shoal.service.db.tags import add_tags, known_tags
+from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
 from shoal.service.opening import TAG_BYTES
 from shoal.service.shuffler.batches import Batches
-from shoal.service.shuffler.segments import Extent, Segments, lock_number
-from shoal.service.shuffler.tables import counters, extents
+from shoal.service.shuffler.tables import counters, extents, waiting_tags
 
 Parts = Mapping[int, tuple[bytes, int]]  # analyzer's key number -> sealed records, reports
 COUNTED = ("opened", "rejected", "unreadable")
+GATHER = 600.0  # seconds
+GATHER_REPORTS = 1000
+_AT_ONCE = 500  # extents, below SQLite's limit of parameters
 NARROWER = 4  # each earlier attempt divides the size of a claim by 2^4
 # A row is a tuple, and a tuple has a method called count.
 _WAITING: sa.Select[Any] = sa.select(
@@ -54,6 +67,11 @@ _WAITING: sa.Select[Any] = sa.select(
     extents.c.count.label("reports"),
     extents.c.attempts,
 ).order_by(extents.c.id)
+Append = Callable[[Sequence[bytes]], "Extent"]
+Needed = Callable[[Collection[str]], set[str]]  # segments that are referred to, or may be soon
+LARGEST = 64 << 20
+OLDEST = 600
+_SUFFIX = ".segment"
 
 
 @dataclass(frozen=True)
@@ -92,6 +110,21 @@ class Claim:
     def rows(self) -> int:
         """How many rows are leased."""
         return len(self.extents)
+
+
+class Gathering:
+    """When a worker takes the reports that wait out of the journal.
+
+    The waiting ones of a survey and key are taken together once they are ``reports``, or once one
+    of them has waited ``seconds`` by a clock that nobody sets, as far as this worker saw; and when
+    with those of its survey a batch could close.
+    """
+
+    def __init__(
+        self, seconds: float, reports: int, steady: Callable[[], float] = monotonic
+    ) -> None:
+        self.reports = reports
+        self.waiting: GracePeriod[int] = GracePeriod(seconds, steady)  # ids of extents
 
 
 @dataclass(frozen=True)
@@ -135,46 +168,83 @@ class Reports:
         receipts: dict[int, Receipt] = {}
         if groups:
             with self._segments.appending() as append, self._database.write() as connection:
-                taken: list[tuple[SurveyRow, int, bytes]] = []
+                taken: list[tuple[int, SurveyRow, int, bytes]] = []
                 # In one order for all, so that no two groups wait for each other.
                 for number, key in sorted(groups):
                     members, row = groups[number, key], rows[number]
                     self._surveys.confirm(connection, row)
                     unique = sorted(set().union(*(member.tags for member in members)))
-                    new = add_tags(connection, number, key, unique)
+                    extent = int(randomness.secure().words(1)[0] >> 1)
+                    new = _add_waiting(connection, number, key, extent, unique)
                     if body := _new_reports(members, new, row.wire.report_bytes, receipts):
-                        taken.append((row, key, body))
+                        taken.append((extent, row, key, body))
                 failpoints.reached("intake.before-segment")
                 if taken:
-                    self._refer(connection, taken, append([body for _, _, body in taken]))
+                    self._refer(connection, taken, append([body for *_, body in taken]))
             failpoints.reached("intake.after-commit")
         return [receipts[index] for index in range(len(arrivals))]
 
     def _refer(
-        self, connection: sa.Connection, taken: list[tuple[SurveyRow, int, bytes]], extent: Extent
+        self,
+        connection: sa.Connection,
+        taken: list[tuple[int, SurveyRow, int, bytes]],
+        written: Extent,
     ) -> None:
         """Past the expression language, whose part in the cost of a small group is the largest."""
         mark = "?"
         if self._database.dialect == POSTGRESQL:
             mark = "%s"
-            lock = sa.func.pg_advisory_xact_lock_shared(lock_number(extent.segment))
+            lock = sa.func.pg_advisory_xact_lock_shared(lock_number(written.segment))
             connection.execute(sa.select(lock))
         failpoints.reached("intake.after-segment")
-        rows, start = [], extent.start
-        for row, key, body in taken:
+        rows, start = [], written.start
+        for extent, row, key, body in taken:
             count = len(body) // row.wire.report_bytes
-            rows.append((row.number, key, extent.segment, start, count))
+            rows.append((extent, row.number, key, written.segment, start, count))
             start += len(body)
         values = ", ".join([mark] * len(rows[0]))
-        insert = f"INSERT INTO extents (survey, key, segment, start, count) VALUES ({values})"  # noqa: S608 - marks only
+        insert = f"INSERT INTO extents (id, survey, key, segment, start, count) VALUES ({values})"  # noqa: S608 - marks only
         driver: Any = connection.connection.driver_connection
         driver.cursor().executemany(insert, rows)
 
-    def claim(self, limit: int, lease_seconds: int) -> Claim | None:
-        """Reports of one survey and key, at most about ``limit``, that nobody else has."""
+    def due(self, gathering: Gathering) -> set[tuple[int, int]]:
+        """Surveys, by their numbers, and keys whose waiting reports are gathered now."""
+        fresh = sa.and_(self.leases.free(), extents.c.attempts == 0)
+        pair = (extents.c.survey, extents.c.key)
+        sums = sa.select(*pair, sa.func.sum(extents.c.count)).where(fresh).group_by(*pair)
+        with self._database.read() as connection:
+            waiting = {(survey, key): int(n) for survey, key, n in connection.execute(sums)}
+            totals: dict[int, int] = defaultdict(int)
+            for (survey, _), reports in waiting.items():
+                totals[survey] += reports
+            closing = self._batches.closing(connection, totals)
+            due = {
+                each
+                for each, reports in waiting.items()
+                if reports >= gathering.reports or each[0] in closing
+            }
+            others = sa.tuple_(*pair).in_(sorted(waiting.keys() - due))
+            rows = connection.execute(sa.select(extents.c.id, *pair).where(fresh, others)).all()
+        waited = gathering.waiting.over(row.id for row in rows)
+        return due | {(row.survey, row.key) for row in rows if row.id in waited}
+
+    def claim(
+        self,
+        limit: int,
+        lease_seconds: int,
+        due: Collection[tuple[int, int]] | None = None,
+    ) -> Claim | None:
+        """Reports of one survey and key, at most about ``limit``, that nobody else has.
+
+        Of a survey and key that are not ``due`` (all are, unless it is given) only such that were
+        claimed before: their gathering has begun.
+        """
         limit = checks.count(limit=limit)
         lease = self.leases.begun(lease_seconds)
         free = self.leases.free()
+        if due is not None:
+            chosen = sa.tuple_(extents.c.survey, extents.c.key).in_(sorted(due))
+            free = sa.and_(free, sa.or_(extents.c.attempts > 0, chosen))
         first = _WAITING.where(free).limit(1)
         with self._database.read() as connection:
             if connection.execute(first).first() is None:
@@ -213,19 +283,17 @@ class Reports:
 
     def acquit(self, claim: Claim) -> None:
         """These reports open, though the lease ran out meanwhile: no attempt on them counts."""
-        mine = [
-            sa.and_(extents.c.segment == each.segment, extents.c.start == each.start)
-            for each in claim.extents
-        ]
         with self._database.write() as connection:
-            for each in mine:
-                connection.execute(extents.update().where(each).values(attempts=0))
+            for each in claim.extents:
+                here = (extents.c.segment == each.segment, extents.c.start == each.start)
+                connection.execute(extents.update().where(*here).values(attempts=0))
 
     def finish(self, claim: Claim, opened: Parts, rejected: int, forgotten: bytes = b"") -> None:
         """Move opened reports into the open batches: ``{inner key: (records, reports)}``.
 
-        Of the rejected ones that are ``forgotten`` the tags go, too: what does not open needs no
-        protection against being sent again, and whoever sends noise fills no table.
+        Their tags move among those that stay, but for the rejected ones that are ``forgotten``:
+        what does not open needs no protection against being sent again, and whoever sends noise
+        fills no table.
         """
         row = self._surveys.row(claim.survey)
         _check(row, claim, opened, checks.count(0, rejected=rejected))
@@ -243,10 +311,10 @@ class Reports:
                 files.sync_directory(self._batches.parts_directory)
             failpoints.reached("opening.part-written")
             with self._database.write() as connection:
-                _delete(connection, claim)
+                moved = self._gather(connection, claim)
                 for key, path in paths.items():
                     self._batches.join(connection, row, key, path.name, opened[key][1])
-                delete_tags(connection, row.number, claim.key, unopened)
+                add_tags(connection, row.number, claim.key, moved - unopened)
                 counted = {"opened": claim.count - rejected, "rejected": rejected}
                 count(self._database, connection, row.number, counted)
         except LeaseLostError:
@@ -269,8 +337,53 @@ class Reports:
         """Give up on reports that cannot be opened: they are gone, and counted as unreadable."""
         row = self._surveys.row(claim.survey)
         with self._database.write() as connection:
-            _delete(connection, claim)
+            add_tags(connection, row.number, claim.key, self._gather(connection, claim))
             count(self._database, connection, row.number, {"unreadable": claim.count})
+
+    def _gather(self, connection: sa.Connection, claim: Claim) -> set[bytes]:
+        """Take the claimed extents out of the journal, and their tags, which this returns.
+
+        Not one of the extents may be somebody else's.
+        """
+        mine = extents.delete().where(extents.c.owner == claim.owner).returning(extents.c.id)
+        ids = connection.scalars(mine).all()
+        if len(ids) != len(claim.extents):
+            raise LeaseLostError(f"{claim.count} reports of survey {claim.survey}")
+        moved: set[bytes] = set()
+        for start in range(0, len(ids), _AT_ONCE):
+            theirs = waiting_tags.c.extent.in_(ids[start : start + _AT_ONCE])
+            query = waiting_tags.delete().where(theirs).returning(waiting_tags.c.tag)
+            moved.update(map(bytes, connection.scalars(query)))
+        if connection.execute(sa.select(waiting_tags.c.tag).limit(1)).first() is None:
+            connection.execute(waiting_tags.delete())  # SQLite wipes the last page, too
+        self._database.shrink(connection)
+        return moved
+
+    def erase(self, gathered: Iterable[Extent], *, wait: bool = False) -> list[Extent]:
+        """Erase what nobody refers to any more; what others have locked, and is to be erased."""
+        return self._segments.erase(gathered, self._needed, wait=wait)
+
+    def collect_segments(self) -> int:
+        """Delete the segments that a crash left; how many."""
+        return self._segments.collect(self._needed)
+
+    def _needed(self, names: Collection[str]) -> set[str]:
+        """Segments that are referred to, or that a transaction of the server may refer to soon.
+
+        In the other order: what ended in between is referred to by then.
+        """
+        needed: set[str] = set()
+        if self._database.dialect == POSTGRESQL:
+            with self._database.read() as connection:
+                free = sa.func.pg_try_advisory_xact_lock
+                locks = {name: sa.select(free(lock_number(name))) for name in names}
+                needed = {name for name in names if not connection.scalar(locks[name])}
+        with self._database.read() as connection:
+            return needed | set(connection.scalars(sa.select(extents.c.segment).distinct()))
+
+    def sweep(self) -> bool:
+        """Let the database's files forget the journal; whether nobody was in the way."""
+        return self._database.sweep([extents, waiting_tags])
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""
@@ -302,6 +415,36 @@ def count(
                     index_elements=["survey", "name"], set_={"value": total}
                 )
             )
+
+
+def _add_waiting(
+    connection: sa.Connection, survey: int, key: int, extent: int, added: Sequence[bytes]
+) -> set[bytes]:
+    """Add the tags of reports that wait; those that were neither there nor among those that stay.
+
+    Past the expression language, as :func:`known_tags`.
+    """
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
+        new = set(added) - known_tags(connection, survey, key, added)
+        new -= known_tags(connection, survey, key, added, "waiting_tags")
+        insert = "INSERT INTO waiting_tags (survey, key, tag, extent) VALUES (?, ?, ?, ?)"
+        driver.executemany(insert, [(survey, key, tag, extent) for tag in sorted(new)])
+        return new
+    insert = (
+        "INSERT INTO waiting_tags (survey, key, tag, extent) "
+        "SELECT %s, %s, tag, %s FROM unnest(%b::bytea[]) AS tag "
+        "ON CONFLICT DO NOTHING RETURNING tag"
+    )
+    rows = driver.execute(insert, (survey, key, extent, added))
+    new = {bytes(tag) for (tag,) in rows}
+    # A worker moves a tag in one transaction, which the insertion has waited for: afterwards it is
+    # seen where it stays.
+    known = known_tags(connection, survey, key, list(new))
+    if known:
+        undo = "DELETE FROM waiting_tags WHERE survey = %s AND key = %s AND tag = ANY(%b::bytea[])"
+        driver.execute(undo, (survey, key, list(known)))
+    return new - known
 
 
 def tags_of(body: bytes, size: int) -> list[bytes]:
@@ -359,13 +502,6 @@ def _companions(
     return rows
 
 
-def _delete(connection: sa.Connection, claim: Claim) -> None:
-    """Delete the claimed extents; not one of them may be somebody else's."""
-    deleted = connection.execute(extents.delete().where(extents.c.owner == claim.owner))
-    if deleted.rowcount != len(claim.extents):
-        raise LeaseLostError(f"{claim.count} reports of survey {claim.survey}")
-
-
 def _check(row: SurveyRow, claim: Claim, opened: Parts, rejected: int) -> None:
     for records, reports in opened.values():
         if reports < 1 or len(records) != reports * row.wire.opened_bytes:
@@ -374,3 +510,203 @@ def _check(row: SurveyRow, claim: Claim, opened: Parts, rejected: int) -> None:
     total = sum(reports for _, reports in opened.values()) + rejected
     if total != claim.count:
         raise InvalidArgumentError("opened", total, f"all {claim.count} reports of the claim")
+
+
+# Segments
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A stretch of a segment."""
+
+    segment: str
+    start: int
+    bytes: int
+
+
+class Segments:
+    """The segments of a directory; this process appends to one of them.
+
+    A new one is begun after ``largest`` bytes or ``oldest`` seconds, so that what was opened long
+    ago is not kept for the sake of what came later. One that a crash left is kept for ``grace``
+    seconds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        *,
+        largest: int = LARGEST,
+        oldest: int = OLDEST,
+        grace: float = HOUR,
+    ) -> None:
+        self._directory = files.create_directory(directory)
+        self._clock = clock
+        self._largest = checks.count(largest=largest)
+        self._oldest = checks.count(oldest=oldest)
+        self._grace: GracePeriod[str] = GracePeriod(grace)
+        self._mutex = threading.Lock()
+        self._file = -1
+        self._name = ""
+        self._begun = 0
+
+    @contextmanager
+    def appending(self) -> Iterator[Append]:
+        """Within: a function that appends pieces and returns when they are on the disk.
+
+        The transaction that refers to them has to end within, too.
+        """
+        with self._mutex:
+            try:
+                yield self._append
+            finally:
+                if self._file >= 0:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def read(self, extent: Extent) -> bytes:
+        """The bytes of an extent."""
+        expected = f"{extent.bytes} bytes from {extent.start}"
+        path = self._path(extent.segment)
+        if not path.exists():
+            raise MissingFileError(extent.segment, expected)
+        with files.disk("reading reports"), path.open("rb") as file:
+            file.seek(extent.start)
+            data = file.read(extent.bytes)
+        if len(data) != extent.bytes:
+            raise UnreadableError(extent.segment, expected)
+        return data
+
+    def erase(
+        self, extents: Iterable[Extent], needed: Needed, *, wait: bool = False
+    ) -> list[Extent]:
+        """Erase extents that nobody refers to any more; those in segments that others have locked.
+
+        A segment that is not ``needed`` is deleted. With ``wait`` no extent is left.
+        """
+        stretches: dict[str, list[Extent]] = defaultdict(list)
+        for each in extents:
+            stretches[each.segment].append(each)
+        left: list[Extent] = []
+        with files.disk("erasing reports"):
+            for name in sorted(stretches):
+                with self._locked(name, wait=wait) as file:
+                    if file is None:
+                        left += stretches[name] if self._path(name).exists() else []
+                    elif name in needed([name]):
+                        _overwrite(file, stretches[name])
+                    else:
+                        files.remove([self._path(name)])
+        return left
+
+    def collect(self, needed: Needed) -> int:
+        """Delete the segments that nobody has needed for a while; how many.
+
+        ``needed`` is asked again of every one once its file is locked.
+        """
+        with files.disk("deleting segments"):
+            names = {path.stem for path in self._directory.glob(f"*{_SUFFIX}")}
+            collected = 0
+            for name in sorted(self._grace.over(names - needed(names))):
+                with self._locked(name) as file:
+                    if file is not None and name not in needed([name]):
+                        collected += files.remove([self._path(name)])
+            return collected
+
+    def close(self) -> None:
+        """Let go of the file; the next append begins another."""
+        with self._mutex:
+            self._abandon()
+
+    @contextmanager
+    def _locked(self, name: str, *, wait: bool = False) -> Iterator[int | None]:
+        """A segment's open file, locked; None if it is gone, or others have it."""
+        try:
+            # Writable: some network file systems lock nothing else.
+            file = os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield file if _lock(file, wait=wait) else None
+        finally:
+            os.close(file)
+
+    def _append(self, pieces: Sequence[bytes]) -> Extent:
+        with files.disk("appending reports"):
+            self._hold()
+            start = os.lseek(self._file, 0, os.SEEK_END)
+            try:
+                files.write_all(self._file, pieces)
+                files.forget_time(self._file)
+                files.sync_data(self._file)
+            except OSError:
+                # What a file holds after a failed sync is anybody's guess: never append to it.
+                self._give_up(start)
+                raise
+            end = os.lseek(self._file, 0, os.SEEK_CUR)
+            return Extent(self._name, start, end - start)
+
+    def _hold(self) -> None:
+        """Lock the file of this process; a new one if it is full, old, taken or deleted."""
+        if self._file >= 0 and not (_lock(self._file) and self._usable()):
+            self._abandon()
+        while self._file < 0:
+            name = files.fresh_name()
+            self._file, self._name, self._begun = (
+                files.create(self._path(name)),
+                name,
+                self._clock(),
+            )
+            if not (_lock(self._file) and self._usable()):  # a collection was quicker
+                self._abandon()
+                continue
+            try:
+                files.sync_directory(self._directory)
+            except OSError:
+                # Nobody would sync it again before the next append is acknowledged.
+                self._give_up(0)
+                raise
+
+    def _usable(self) -> bool:
+        status = os.fstat(self._file)
+        young = abs(self._clock() - self._begun) < self._oldest
+        return status.st_nlink > 0 and status.st_size < self._largest and young
+
+    def _give_up(self, start: int) -> None:
+        with suppress(OSError):
+            if start:
+                os.ftruncate(self._file, start)
+            else:
+                self._path(self._name).unlink()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}{_SUFFIX}"
+
+
+def lock_number(segment: str) -> int:
+    """The number of a segment's lock in a server: 64 bits of a hash, with a sign."""
+    return int.from_bytes(sha256(segment.encode()).digest()[:8], signed=True)
+
+
+def _overwrite(file: int, stretches: Iterable[Extent]) -> None:
+    """Write zeros over stretches of a file, which may have been cut short."""
+    size = os.fstat(file).st_size
+    for each in stretches:
+        os.pwrite(file, bytes(max(0, min(each.bytes, size - each.start))), each.start)
+    files.forget_time(file)
+    files.sync_data(file)
+
+
+def _lock(file: int, *, wait: bool = False) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True

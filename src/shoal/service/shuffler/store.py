@@ -12,33 +12,30 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from shoal.sealing import SurveyId
-from shoal.service.clock import HOUR, Clock
+from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
-from shoal.service.db.store_id import StoreId
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget, forget_key
 from shoal.service.db.tokens import Tokens
-from shoal.service.shuffler.batches import Batches
-from shoal.service.shuffler.garbage import Garbage
-from shoal.service.shuffler.progress import ProgressCache
-from shoal.service.shuffler.reports import Reports
-from shoal.service.shuffler.segments import Segments
+from shoal.service.shuffler.batches import Batches, ProgressCache
+from shoal.service.shuffler.reports import Reports, Segments
 from shoal.service.shuffler.tables import (
     RELEASED,
+    SEALED,
     SHUFFLED,
     TRACES,
     batches,
     counters,
     extents,
     parts,
+    waiting_tags,
 )
 
 TREE = "shuffler"
-LEFT_IN_SEGMENTS = "segments full of zeros, for an hour"
 
 
 class ShufflerStore:
@@ -69,13 +66,13 @@ class ShufflerStore:
         self.key_lists = KeyLists(database, clock)
         self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
         self.progress = ProgressCache(database, self.surveys, clock)
-        self.garbage = Garbage(database, self._segments, self.batches, grace=grace)
         space = DiskSpace(directory, least_free)
         self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
+        self.garbage = Garbage(database, self.reports, self.batches, grace=grace)
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_key(self._database, key)
+        return sum(forget_key(self._database, table, key) for table in (tags, waiting_tags))
 
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, and the survey.
@@ -83,22 +80,26 @@ class ShufflerStore:
         A batch that nobody has collected goes, too: see that the analyzer has what it needs.
         """
         row = self.surveys.ended(survey, self._clock())
-        counts = {"tags": forget(self._database, tags.c.survey == row.number)}
+        forgotten = (
+            forget(self._database, table, table.c.survey == row.number)
+            for table in (tags, waiting_tags)
+        )
+        counts = {"tags": sum(forgotten)}
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
         with self._database.write() as connection:
             waiting = self.reports.delete_all(connection, row)
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
             ids = connection.scalars(mine).all()
             connection.execute(parts.delete().where(parts.c.batch.in_(mine)))
-            for table in (batches, counters, tags):
+            for table in (batches, counters, tags, waiting_tags):
                 connection.execute(table.delete().where(table.c.survey == row.number))
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.
-        self._segments.erase(waiting)
+        self.reports.erase(waiting, wait=True)
         counts |= {"waiting": len(waiting), "batches": len(ids)}
         counts["files"] = self.batches.remove_files(names, ids)
-        left = LEFT_BY_POSTGRESQL if self._database.dialect == POSTGRESQL else LEFT_IN_SEGMENTS
-        return Deleted(counts, (*LEFT, left))
+        postgresql = self._database.dialect == POSTGRESQL
+        return Deleted(counts, (*LEFT, LEFT_BY_POSTGRESQL) if postgresql else LEFT)
 
     def close(self) -> None:
         """Let go of the files; the database is its owner's to close."""
@@ -124,3 +125,72 @@ def _refers(database: Database) -> bool:
                 sa.select(batches.c.id).where(files_of),
             )
         )
+
+
+class Garbage:
+    """Segments, parts and batch files that a crash, a lost lease or a lost race left behind.
+
+    What is on the disk is listed before the database is asked, and claims before what claims
+    become: a file that is about to be referred to is therefore always seen as somebody's. And
+    nothing goes that was not nobody's for a grace period.
+    """
+
+    def __init__(
+        self, database: Database, reports: Reports, stored: Batches, *, grace: float
+    ) -> None:
+        self._database = database
+        self._reports = reports
+        self._batches = stored
+        self._parts: GracePeriod[Path] = GracePeriod(grace)
+        self._files: GracePeriod[Path] = GracePeriod(grace)
+
+    def collect(self) -> int:
+        """Delete them; how many."""
+        self._database.check_files("deleting files")  # one that is gone refers to nothing new
+        segments = self._reports.collect_segments()
+        return segments + self._collect_parts() + self._collect_batches()
+
+    def _collect_parts(self) -> int:
+        with files.disk("deleting parts"):
+            listed = list(self._batches.parts_directory.iterdir())
+            if not listed:
+                return 0
+            with self._database.read() as connection:
+                claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
+                owners = set(connection.scalars(claimed.distinct()))
+            with self._database.read() as connection:
+                named = set(connection.scalars(sa.select(parts.c.name)))
+            nobodys = (
+                path
+                for path in listed
+                if path.name not in named and path.name.partition("-")[0] not in owners
+            )
+            return files.remove(self._parts.over(nobodys))
+
+    def _collect_batches(self) -> int:
+        with files.disk("deleting drafts"):
+            listed = list(self._batches.files_directory.iterdir())
+            if not listed:
+                return 0
+            with self._database.read() as connection:
+                rows = connection.execute(
+                    sa.select(
+                        batches.c.id, batches.c.state, batches.c.owner, batches.c.digest
+                    ).where(batches.c.state.in_((SEALED, SHUFFLED, RELEASED)))
+                ).all()
+            shuffled = {self._batches.path(row.id, row.digest) for row in rows if row.digest}
+            owners = {f"{row.id}-{row.owner}" for row in rows if row.owner}
+            sealed = {row.id for row in rows if row.state == SEALED}
+            nobodys = (
+                path
+                for path in listed
+                if path not in shuffled and not _awaited(path, owners, sealed)
+            )
+            return files.remove(self._files.over(nobodys))
+
+
+def _awaited(path: Path, owners: set[str], sealed: set[str]) -> bool:
+    """A draft of whoever holds the lease, or a file that is about to be committed."""
+    if path.suffix == ".draft":
+        return path.stem in owners
+    return path.stem.partition("-")[0] in sealed

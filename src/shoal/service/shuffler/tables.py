@@ -1,8 +1,9 @@
 """The shuffler's tables: what is kept about reports, and how little.
 
 No row is about one report but its tag, 16 bytes of a hash, which only tells whether the same bytes
-came before. Times are those of leases and of a batch's first report (wiped when it closes), and the
-hour in which a batch closed. Nothing tells who sent what, from where, or when.
+came before. Extents and waiting tags are the intake's journal, emptied by every gathering. Times
+are those of leases and of a batch's first report (wiped when it closes), and the hour in which a
+batch closed. Nothing tells who sent what, or from where.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from shoal.service.db.tables import surveys, tags
+from shoal.service.opening import TAG_BYTES
 
 METADATA = sa.MetaData()
 
@@ -33,6 +35,18 @@ extents = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     sa.Index("extents_of_a_key", "survey", "key", "id"),
     sa.Index("extents_of_an_owner", "owner"),
+)
+
+# Of the reports in an extent; the others' are in ``tags``, which only gatherings add to.
+waiting_tags = sa.Table(
+    "waiting_tags",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
+    sa.Column("extent", sa.BigInteger, nullable=False),
+    sa.Index("waiting_tags_of_an_extent", "extent"),
+    sqlite_with_rowid=False,
 )
 
 batches = sa.Table(
@@ -80,4 +94,4 @@ counters = sa.Table(
 )
 
 # What is left of any report of a survey, opened or not.
-TRACES = (batches, counters, extents, tags)
+TRACES = (batches, counters, extents, tags, waiting_tags)

@@ -22,7 +22,6 @@ import numpy as np
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
-from shoal.service.batch_file import write_header
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import files
 from shoal.service.db.leases import Leases, renewed
@@ -33,16 +32,23 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.keyring import Keyring, KeyringError
-from shoal.service.opening import OpenedReports, Pool
-from shoal.service.processes import ProcessesLostError
+from shoal.service.opening import OpenedReports, Pool, ProcessesLostError
 from shoal.service.shuffler.batches import SealedBatch
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.mixing import MEMORY, mix_records
-from shoal.service.shuffler.reports import NARROWER, Claim
+from shoal.service.shuffler.reports import (
+    GATHER,
+    GATHER_REPORTS,
+    NARROWER,
+    Claim,
+    Extent,
+    Gathering,
+)
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 LEASE = 6  # seconds
+_SWEEP = 10.0  # seconds between two times that the database's files forget the journal
 _LAST_WORD = 1.0  # seconds that a thread has left at the end
 
 _log = logging.getLogger(__name__)
@@ -64,8 +70,9 @@ class Pace:
     lasts. What fails is tried again after ``retry`` seconds; reports that are to blame when the
     last of ``attempts`` fails become dead letters. An idle
     worker looks again after ``pause`` seconds, and deletes files every ``upkeep`` seconds.
-    ``memory`` is how many bytes mixing may use. What waits is opened together, every ``gather``
-    seconds (three pauses unless given), so that files tell little about when one report came.
+    ``memory`` is how many bytes mixing may use. Reports of a survey and key are gathered: opened
+    together when ``gather_reports`` wait, one has waited ``gather`` seconds, or a batch could
+    close. Nothing tells their order afterwards.
     """
 
     reports: int = 20_000
@@ -75,19 +82,15 @@ class Pace:
     pause: float = 1.0
     upkeep: int = 60
     memory: int = MEMORY
-    gather: float | None = None
-
-    @property
-    def gathering(self) -> float:
-        """Seconds between the beginnings of two rounds of opening."""
-        return 3 * self.pause if self.gather is None else self.gather
+    gather: float = GATHER
+    gather_reports: int = GATHER_REPORTS
 
     def __post_init__(self) -> None:
-        for name in ("reports", "lease", "retry", "attempts", "memory"):
+        for name in ("reports", "lease", "retry", "attempts", "memory", "gather_reports"):
             checks.count(**{name: getattr(self, name)})
         checks.positive(pause=self.pause)
         checks.count(0, upkeep=self.upkeep)
-        checks.non_negative(gather=self.gathering)
+        checks.non_negative(gather=self.gather)
 
 
 class ShufflerWorker:
@@ -107,6 +110,7 @@ class ShufflerWorker:
         pace: Pace | None = None,
         fetcher: KeyListFetcher | None = None,
         steady: Callable[[], bool] = lambda: True,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._keyring = keyring
@@ -117,8 +121,11 @@ class ShufflerWorker:
         self._steady = steady
         self._cleaned: int | None = None
         self._forgotten: frozenset[int] = frozenset()
-        self._opening = False
-        self._next_round = 0.0
+        self._monotonic = monotonic
+        self._gathering = Gathering(self._pace.gather, self._pace.gather_reports, monotonic)
+        self._unerased: list[Extent] = []
+        self._unswept = False
+        self._next_sweep = 0.0
 
     def run(self, stop: Event) -> None:
         """Work until asked to stop; what fails is tried again later.
@@ -149,6 +156,7 @@ class ShufflerWorker:
         done = [
             self._keep_keys(),
             self._open(),
+            self._erase(),
             self._advance(),
             self._mix(),
             self._clean(),
@@ -172,12 +180,10 @@ class ShufflerWorker:
 
     def _open(self) -> bool:
         """Open reports that came in, and put what was in them into the open batches."""
-        if not self._is_round():
-            return False
         reports = self._store.reports
-        claim = reports.claim(self._pace.reports, self._pace.lease)
+        due = reports.due(self._gathering)
+        claim = reports.claim(self._pace.reports, self._pace.lease, due)
         if claim is None:
-            self._opening = False
             return False
         with self._leased(reports.leases, claim):
             try:
@@ -185,6 +191,8 @@ class ShufflerWorker:
                     self._dead_letter(claim)
                 else:
                     self._finish_or_give_up(claim)
+                self._unerased += claim.extents
+                self._unswept = True
             except _PASSING:
                 with suppress(ShoalError):
                     reports.recount(claim, -1)
@@ -194,13 +202,6 @@ class ShufflerWorker:
     def _dead_letter(self, claim: Claim) -> None:
         _log.error("set_aside", extra=_about(claim), exc_info=True)
         self._store.reports.dead_letter(claim)
-
-    def _is_round(self) -> bool:
-        """Whether what waits is opened now: a round lasts until nothing waits."""
-        now = time.monotonic()
-        if not self._opening and now >= self._next_round:
-            self._opening, self._next_round = True, now + self._pace.gathering
-        return self._opening
 
     def _is_deadly(self, claim: Claim) -> bool:
         """Whether workers died of reports, time and again, that had just opened another.
@@ -274,6 +275,21 @@ class ShufflerWorker:
         allowed = max(0, _MOST_UNKNOWN - len(begun))
         return [*(opened.counts.keys() & begun), *new[:allowed]]
 
+    def _erase(self) -> bool:
+        """Leave nothing of what was gathered; what others hold up now is tried at the next step."""
+        reports, now = self._store.reports, self._monotonic()
+        try:
+            if self._unerased:
+                self._unerased = reports.erase(self._unerased)
+            if self._unswept and now >= self._next_sweep:
+                self._next_sweep = now + _SWEEP
+                self._unswept = not reports.sweep()
+                if self._unswept:
+                    self._next_sweep = now
+        except StoreUnavailableError:
+            _log.warning("not_erased", exc_info=True)
+        return False
+
     def _advance(self) -> bool:
         """Close the batches that are due."""
         changes = self._store.batches.advance(expire=self._steady())
@@ -297,7 +313,8 @@ class ShufflerWorker:
     def _write(self, batch: SealedBatch) -> None:
         digest = sha256()
         with os.fdopen(files.create(batch.draft), "wb") as draft:
-            header = write_header(draft, batch.header)
+            header = batch.header.to_bytes()
+            draft.write(header)
             digest.update(header)
             records = mix_records(
                 batch.parts,

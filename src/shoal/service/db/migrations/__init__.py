@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
+from alembic import op
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -20,6 +21,7 @@ from alembic.script.revision import RevisionError
 from alembic.util.exc import CommandError
 
 from shoal.errors import InvalidArgumentError
+from shoal.service.db.files import fresh_name
 from shoal.service.errors import StoreVersionError
 
 TREES = ("shuffler", "analyzer")
@@ -36,8 +38,14 @@ def head(tree: str) -> str | None:
 
 def current(connection: sa.Connection, tree: str) -> str | None:
     """The revision a database is at."""
-    _refuse_other(connection, tree)
-    return _context(connection, tree).get_current_revision()
+    if tree not in TREES:
+        raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
+    for other in TREES:
+        if other != tree and sa.inspect(connection).has_table(f"{other}_revision"):
+            advice = f"this database belongs to the {other}: give the {tree} one of its own"
+            raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
+    options = {"version_table": f"{tree}_revision"}
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
@@ -52,7 +60,7 @@ def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
     )
     with _ONE_AT_A_TIME, environment:
         environment.configure(
-            connection=connection, version_table=_version_table(tree), transactional_ddl=True
+            connection=connection, version_table=f"{tree}_revision", transactional_ddl=True
         )
         environment.run_migrations()
     reached = current(connection, tree)
@@ -79,27 +87,8 @@ def _refuse_newer(revision: str | None, tree: str) -> None:
         raise StoreVersionError(_shown(revision), _shown(head(tree)), advice)
 
 
-def _refuse_other(connection: sa.Connection, tree: str) -> None:
-    if tree not in TREES:
-        raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
-    inspector = sa.inspect(connection)
-    for other in TREES:
-        if other != tree and inspector.has_table(_version_table(other)):
-            advice = f"this database belongs to the {other}: give the {tree} one of its own"
-            raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
-
-
 def _shown(revision: str | None) -> str:
     return f"at revision {revision}" if revision else "empty"
-
-
-def _context(connection: sa.Connection, tree: str) -> MigrationContext:
-    options = {"version_table": _version_table(tree)}
-    return MigrationContext.configure(connection, opts=options)
-
-
-def _version_table(tree: str) -> str:
-    return f"{tree}_revision"
 
 
 def _config(tree: str) -> Config:
@@ -115,3 +104,54 @@ def _config(tree: str) -> Config:
 @cache
 def _scripts(tree: str) -> ScriptDirectory:
     return ScriptDirectory.from_config(_config(tree))
+
+
+def create_common_tables() -> None:
+    """The first tables of both parties, and the store's name, which its directory gets later."""
+    op.create_table(
+        "surveys",
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("id", sa.LargeBinary(32), nullable=False, unique=True),
+        sa.Column("configuration", sa.LargeBinary, nullable=False),
+    )
+    op.create_table(
+        "tags",
+        sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("tag", sa.LargeBinary(16), primary_key=True),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+        sa.Column("survey", sa.Integer, sa.ForeignKey("surveys.number")),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("expires", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
+        "copies",
+        sa.Column("fingerprint", sa.String(64), primary_key=True),
+        sa.Column("document", sa.LargeBinary, nullable=False),
+        sa.Column("issued", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("valid_until", sa.BigInteger, nullable=False, server_default="0"),
+    )
+    op.create_table(
+        "copied_keys",
+        sa.Column("fingerprint", sa.String(64), primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("key", sa.String(64), nullable=False),
+    )
+    op.create_table(
+        "contradictions",
+        sa.Column("fingerprint", sa.String(64), primary_key=True),
+        sa.Column("digest", sa.LargeBinary(32), primary_key=True),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("known", sa.LargeBinary, nullable=False),
+        sa.Column("document", sa.LargeBinary, nullable=False),
+    )
+    store = op.create_table(
+        "store",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("bound", sa.Boolean, nullable=False),
+    )
+    op.bulk_insert(store, [{"id": fresh_name(), "bound": False}])

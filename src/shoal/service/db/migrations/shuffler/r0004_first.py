@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from shoal.service.db.migrations.first import create_common_tables
+from shoal.service.db.migrations import create_common_tables
 
 revision = "0004"
 down_revision = None
