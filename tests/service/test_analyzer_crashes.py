@@ -10,8 +10,9 @@ import pytest
 from analyzer_kit import START, Analyzer, Others, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import AnalyzerWorker, Collector
-from shoal.service.analyzer.collection import LEASE, Collections
+from shoal.service.analyzer.collection import Collections
 from shoal.service.analyzer.results import Results
+from shoal.service.db.leases import LEASE
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool

@@ -33,7 +33,7 @@ from shoal.service.analyzer.tables import (
 )
 from shoal.service.db.database import Database
 from shoal.service.db.files import fresh_name
-from shoal.service.db.leases import FREE, Leases
+from shoal.service.db.leases import FREE, LEASE, Leases
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, UnknownBatchError
@@ -42,7 +42,6 @@ from shoal.values import Counts
 
 LARGEST_BATCH = 1 << 40  # bytes; no shuffler has one
 MOST_KEY = 255
-LEASE = 6  # seconds
 LATEST = 90 * 86_400  # after a survey's last batch, for those that were asked for and never came
 BATCH_NAME = re.compile(r"[0-9a-f]{32}")
 DIGEST = re.compile(r"[0-9a-f]{64}")

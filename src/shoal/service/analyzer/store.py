@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.collection import LEASE, Collections
+from shoal.service.analyzer.collection import Collections
 from shoal.service.analyzer.ledger import Ledger
 from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
@@ -20,7 +20,7 @@ from shoal.service.clock import Clock
 from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import create_directory, disk, remove
 from shoal.service.db.key_lists import KeyLists
-from shoal.service.db.leases import Leases
+from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget, forget_key

@@ -56,7 +56,7 @@ COUNTED = ("opened", "rejected", "unreadable")
 GATHER = 600.0  # seconds
 GATHER_REPORTS = 1000
 _AT_ONCE = 500  # extents, below SQLite's limit of parameters
-NARROWER = 4  # each earlier attempt divides the size of a claim by 2^4
+NARROWER = 2  # each earlier attempt divides the size of a claim by 2^2
 # A row is a tuple, and a tuple has a method called count.
 _WAITING: sa.Select[Any] = sa.select(
     extents.c.id,

@@ -24,7 +24,7 @@ from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import files
-from shoal.service.db.leases import Leases, renewed
+from shoal.service.db.leases import LEASE, Leases, renewed
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
@@ -47,7 +47,6 @@ from shoal.service.shuffler.reports import (
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
-LEASE = 6  # seconds
 _SWEEP = 10.0  # seconds between two times that the database's files forget the journal
 _LAST_WORD = 1.0  # seconds that a thread has left at the end
 
