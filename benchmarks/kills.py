@@ -4,8 +4,8 @@ A shuffler, two workers and an analyzer run as the command line starts them. Peo
 reports, each until it is acknowledged. Meanwhile processes are killed at random, those that open
 envelopes for a worker included, every other time while somebody holds a claim, and whoever is
 missing is started again at once, as a supervisor does. Everybody's answer is known and all but
-surely sent as it is, so the published counts tell who was lost and who was counted twice. The
-survey ends soon after the last kill, so that the last batch closes, too.
+surely sent as it is, so the published counts tell who was lost and who was counted twice. After the
+last kill as many are sent as the last batch lacks.
 
 A claim is taken over when no row names its owner any more: a killed worker's by another, a living
 one's because it is done. The longest time is therefore never below the time of a takeover.
@@ -37,7 +37,9 @@ from parties import PROCESSES
 from result import Result
 
 from shoal.randomizers.response import RandomizedResponse
+from shoal.randomness import simulated
 from shoal.service.client import Keys, seal_many
+from shoal.service.client.randomize import Values
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
@@ -48,15 +50,13 @@ from shoal.service.survey import Batches, Party, Survey
 KILLS = 100
 ANSWERS = 2000
 TARGET = 2 * ANSWERS  # reports of a batch
-BATCHES = 10
-RATE = 180.0  # reports a second
-DURATION = 280  # seconds from the beginning to the end of the survey
+PEOPLE = 80_000  # more than can be sent meanwhile
+RATE = 200.0  # reports a second
 CONNECTIONS = 32
 LONGEST_TAKEOVER = 5.0
 LONGEST_DRAIN = 30.0
 _DAY = 86_400
 _GAP = 0.9  # seconds between two kills, on average
-_HURRY = 40  # seconds before the end: what is left is sent as fast as it goes
 _LOOK = 0.05  # seconds between two looks at the claims
 _AT_MOST = 300.0  # seconds that anything may take before the benchmark gives up
 _HEADERS = {"Content-Type": "application/octet-stream"}
@@ -113,7 +113,6 @@ class Site:
 
     def __post_init__(self) -> None:
         now = system_clock()
-        self.end = now + DURATION
         self.rings = {
             role: Keyring.create(self.home(role).keys, role=role, protection=Protection.none())
             for role in ROLES
@@ -132,7 +131,7 @@ class Site:
             epsilon=30.01,
             delta=1e-6,
             not_before=now - _DAY,
-            not_after=self.end,
+            not_after=now + _DAY,
             shuffler=parties["shuffler"],
             analyzer=parties["analyzer"],
         )
@@ -212,16 +211,26 @@ class Site:
             for engine in self.engines.values():
                 engine.dispose()
 
-    def sealed(self) -> list[bytes]:
-        """Everybody's report, every answer as often as every other."""
+    def sealed(self) -> tuple[Values, list[bytes]]:
+        """Everybody's answer, and everybody's report."""
         now = system_clock()
-        keys = [self.rings[role].list().current(self.survey.suite, now) for role in ROLES]
-        by_role = dict(zip(ROLES, keys, strict=True))
-        values = np.tile(np.arange(ANSWERS), BATCHES * TARGET // ANSWERS)
-        np.random.default_rng(1).shuffle(values)
+        keys = {
+            role: ring.list().current(self.survey.suite, now) for role, ring in self.rings.items()
+        }
+        values = simulated(1).below(ANSWERS, PEOPLE).astype(np.int64)
         with executor(PROCESSES) as pool:
-            together = Keys(by_role["analyzer"], by_role["shuffler"])
-            return seal_many(self.survey, values, together, pool=pool)
+            together = Keys(keys["analyzer"], keys["shuffler"])
+            return values, seal_many(self.survey, values, together, pool=pool)
+
+    def lacking(self) -> int:
+        """How many reports the open batch lacks, those that wait counted; 0 if there is none."""
+        query = sa.text(
+            "SELECT coalesce((SELECT sum(valid) FROM batches WHERE state = 'OPEN'), 0)"
+            " + coalesce((SELECT sum(count) FROM extents), 0)"
+        )
+        with self.engines["shuffler"].connect() as connection:
+            waiting = int(connection.scalar(query))
+        return max(0, TARGET - waiting) if waiting else 0
 
     def counted(self) -> np.ndarray:
         """How often each answer was counted in what is published."""
@@ -264,37 +273,43 @@ def _descendants(pid: int) -> list[int]:
 
 
 class People:
-    """Sends reports at a rate, in a thread; each is sent until it is acknowledged."""
+    """Send reports at a rate, in a thread; each is sent until it is acknowledged."""
 
     def __init__(self, url: str, reports: list[bytes]) -> None:
         self._url = url
-        self._left = iter(reports)
+        self._reports = reports
         self._began = time.monotonic()
-        self._sent = 0
-        self.hurry = False
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._all()))
+        self.acknowledged = 0  # the first so many, once nobody sends
+        self._stopped = False
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._send(len(reports))))
         self._thread.start()
 
-    def wait(self) -> None:
-        """Send what is left as fast as it goes, and return when all is acknowledged."""
-        self.hurry = True
+    def stop(self) -> None:
+        """Begin with nobody else, and return when all that were sent are acknowledged."""
+        self._stopped = True
         self._thread.join()
 
-    async def _all(self) -> None:
+    def send(self, more: int) -> None:
+        """Send so many more, as fast as it goes."""
+        asyncio.run(self._send(self.acknowledged + more))
+
+    async def _send(self, until: int) -> None:
         limits = httpx.Limits(max_connections=CONNECTIONS)
         async with httpx.AsyncClient(limits=limits, timeout=10, trust_env=False) as client:
-            await asyncio.gather(*(self._one(client) for _ in range(CONNECTIONS)))
+            await asyncio.gather(*(self._one(client, until) for _ in range(CONNECTIONS)))
 
-    async def _one(self, client: httpx.AsyncClient) -> None:
-        for report in self._left:
-            self._sent += 1
-            early = self._sent / RATE - (time.monotonic() - self._began)
-            if early > 0 and not self.hurry:
+    async def _one(self, client: httpx.AsyncClient, until: int) -> None:
+        hurry = self._stopped
+        while self.acknowledged < until and (hurry or not self._stopped):
+            number = self.acknowledged
+            self.acknowledged += 1
+            early = number / RATE - (time.monotonic() - self._began)
+            if early > 0 and not hurry:
                 await asyncio.sleep(early)
-            while not await self._acknowledged(client, report):  # noqa: ASYNC110
+            while not await self._is_taken(client, self._reports[number]):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
-    async def _acknowledged(self, client: httpx.AsyncClient, report: bytes) -> bool:
+    async def _is_taken(self, client: httpx.AsyncClient, report: bytes) -> bool:
         try:
             answer = await client.post(self._url, content=report, headers=_HEADERS)
         except httpx.HTTPError:
@@ -347,28 +362,35 @@ def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
     heading = f"{KILLS} kill -9 over all processes under load, {name}"
     with tempfile.TemporaryDirectory() as directory:
         site = Site(Path(directory), stores)
-        reports = site.sealed()
+        values, reports = site.sealed()
         with site.served():
             url = f"{site.url('shuffler')}/v1/surveys/{site.survey.id}/reports"
             watch, people = Watch(site), People(url, reports)
             try:
-                killed = _kill(site, watch, people)
-                people.wait()
-                while system_clock() <= site.end:
-                    site.start_missing()
-                    time.sleep(_LOOK)
-                over = time.monotonic()
-                _wait(lambda: site.start_missing() or site.published() >= len(reports))
-                drained = time.monotonic() - over
+                killed = _kill(site, watch)
+                last = time.monotonic()
+                stopping = threading.Thread(target=people.stop)
+                stopping.start()
+                _wait(lambda: site.start_missing() or not stopping.is_alive())
+                _wait(
+                    lambda: (
+                        site.start_missing()
+                        or site.published() >= people.acknowledged
+                        or people.send(site.lacking())
+                    )
+                )
+                drained = time.monotonic() - last
                 _wait(lambda: not watch.waiting)
             finally:
-                people.wait()
+                people.stop()
                 watch.close()
         counted = site.counted()
-    expected = len(reports) // ANSWERS
-    lost, doubled = (int(np.maximum(0, sign * (expected - counted)).sum()) for sign in (1, -1))
+    sent = np.bincount(values[: people.acknowledged], minlength=ANSWERS)
+    lost, doubled = (int(np.maximum(0, sign * (sent - counted)).sum()) for sign in (1, -1))
     note = ", ".join(f"{count} × {who}" for who, count in sorted(killed.items()))
-    yield Result(heading=heading, what="acknowledged", value=len(reports), unit="", note=note)
+    yield Result(
+        heading=heading, what="acknowledged", value=people.acknowledged, unit="", note=note
+    )
     yield Result(heading=heading, what="lost", value=lost, unit="", at_most=0)
     yield Result(heading=heading, what="counted twice", value=doubled, unit="", at_most=0)
     yield Result(
@@ -379,16 +401,15 @@ def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
         at_most=LONGEST_TAKEOVER,
         note=f"{watch.orphans} kills while something was claimed",
     )
-    what = "from the end of the survey to everything published"
+    what = "from the last kill to everything published"
     yield Result(heading=heading, what=what, value=drained, unit="s", at_most=LONGEST_DRAIN)
 
 
-def _kill(site: Site, watch: Watch, people: People) -> Counter[str]:
+def _kill(site: Site, watch: Watch) -> Counter[str]:
     """Kill at random, and start again who is missing; how often each was killed."""
     draw = random.Random(7)  # noqa: S311 - which process dies is no secret
     killed: Counter[str] = Counter()
     while killed.total() < KILLS:
-        people.hurry = system_clock() > site.end - _HURRY
         until = time.monotonic() + draw.expovariate(1 / _GAP)
         aimed = killed.total() % 2 == 1
         while time.monotonic() < until or (
