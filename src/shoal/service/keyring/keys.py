@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shoal import checks
+from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import SUITES, KeyPair, Plain, PublicKey, SealingError, canonical
+from shoal.sealing import SUITES, KeyPair, Plain, SealingError, canonical
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import (
@@ -30,14 +30,13 @@ from shoal.service.keyring.errors import (
 )
 from shoal.service.keyring.key_list import (
     FUTURE_TOLERANCE,
+    SECRET_BYTES,
     Identity,
     KeyInfo,
     KeyList,
     KeyState,
     Role,
-    is_ahead,
-    is_signed,
-    unverified,
+    read_signed,
 )
 from shoal.service.keyring.rotation import Ring, Schedule
 from shoal.service.keyring.secrets import (
@@ -102,9 +101,8 @@ class Index:
         try:
             stored = json.loads(content)
             local = stored.pop("local")
-            listed = unverified(canonical(stored))
-            signature = bytes.fromhex(stored["signature"])
-            if not is_signed(listed.identity, signature, canonical(stored["list"])):
+            listed, signed = read_signed(canonical(stored))
+            if not signed:
                 raise DamagedKeyringError(path, "the signature of its list is wrong")
             recorded = {item["number"]: item for item in local["keys"]}
             if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
@@ -149,7 +147,7 @@ class Index:
         """Whether its list should be signed anew: half its time is over, or lies ahead."""
         listed = self.listed
         half = listed.issued + (listed.valid_until - listed.issued) // 2
-        return now >= half or is_ahead(listed.issued, now)
+        return now >= half or listed.issued > now + FUTURE_TOLERANCE
 
     def lists(self, ring: Ring) -> bool:
         """Whether its list says of a ring what there is to say."""
@@ -188,7 +186,7 @@ class Change:
         self._secrets.identity()  # without it the key could not be listed: make none
         rotation.check_room(self.ring)
         pair = KeyPair.generate(number=self.ring.unused, suite=suite)
-        self._secrets.write_pair(pair)
+        self._secrets.write(pair)
         self.ring = rotation.added(self.ring, pair.public, self._now, begins=begins)
         return pair.public.number
 
@@ -271,7 +269,7 @@ class Keyring:
             raise InvalidArgumentError("suites", tuple(suites), f"some of {', '.join(SUITES)}")
         first = 0
         if heir_of is None:
-            identity = Identity.generate(role)
+            identity = Identity(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
         else:
             first = checks.count(1, first_number=heir_of.first_number)
             if first >= rotation.NUMBERS:
@@ -283,10 +281,10 @@ class Keyring:
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
         with new_directory(directory) as place:
             secrets = Secrets(place, role, protection)
-            secrets.write_identity(identity)
+            secrets.write(identity)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
-                secrets.write_pair(pair)
+                secrets.write(pair)
                 ring = rotation.added(ring, pair.public, now, at_once=True)
             Index.signed(identity, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
@@ -315,13 +313,14 @@ class Keyring:
             keys = [key.public for key in index.ring.keys if key.number in index.ring.alive]
             # One whose file is lost says nothing about the passphrase, and others still open.
             whole = [key for key in keys if secrets.trouble(key.number) is None]
-            opened._read_pair((whole or keys)[-1])
+            last = (whole or keys)[-1]
+            secrets.pair(last.number, last)
         return opened
 
     @property
     def suites(self) -> tuple[str, ...]:
         """The suites there are keys for."""
-        return self._index.ring.suites
+        return tuple(sorted({key.suite for key in self._index.ring.keys}))
 
     @property
     def numbers_left(self) -> int:
@@ -388,26 +387,26 @@ class Keyring:
         if key is None or key.state is KeyState.DELETED:
             was = 0 <= number < self._index.ring.unused
             raise KeyGoneError(number, "it is deleted" if was else "there never was such a key")
-        if not rotation.opens(key, self._clock()):
+        if rotation.state_at(key, self._clock() + rotation.CLOCK_TOLERANCE) is KeyState.PENDING:
             raise KeyGoneError(number, f"it is not in use before {key.active_from}")
         if number not in self._pairs:
-            self._pairs[number] = self._read_pair(key.public)
+            self._pairs[number] = self._secrets.pair(number, key.public)
         return self._pairs[number]
-
-    def _read_pair(self, public: PublicKey) -> KeyPair:
-        pair = self._secrets.pair(public.number)
-        if pair.public != public:
-            why = f"key {public.number} is not the one in the list"
-            raise DamagedKeyringError(self.directory, why)
-        return pair
 
     def secret_path(self, number: int) -> Path:
         """Where the secret of a key is kept, or was."""
         return self._secrets.path(number)
 
     def check_secret(self, number: int) -> None:
-        """Refuse a key whose secret is no longer in its file: nothing sealed for it would open."""
-        if not self._secrets.is_there(number):
+        """Refuse a key whose secret is no longer in its file: nothing sealed for it would open.
+
+        A glance at the file's size, for every report.
+        """
+        try:
+            there = self._secrets.path(number).stat().st_size > 0
+        except OSError:
+            there = False
+        if not there:
             raise KeyringError(f"the secret of key {number} is not in {self.directory}")
 
     def lacking(self) -> dict[int, str]:
@@ -490,22 +489,19 @@ class Keyring:
         """
         self.reload_if_changed()
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
-        if not self._is_due(now, needed()):
+        ring = self._index.ring
+        strays = set(self._secrets.numbers()) - ring.alive
+        due = rotation.is_due(ring, now, needed()) or any(each < ring.unused for each in strays)
+        to_sign = self._secrets.can_sign and (
+            strays
+            or self._index.is_stale(now)
+            or (rotation.has_room(ring) and rotation.due_successors(ring, now))
+            or rotation.settled(ring, now) != ring
+        )
+        if not due and not to_sign:
             return []
         with self._changing(now) as change:
             return change.tick(needed())
-
-    def _is_due(self, now: int, keep: Collection[int]) -> bool:
-        ring = self._index.ring
-        strays = set(self._secrets.numbers()) - ring.alive
-        if rotation.is_due(ring, now, keep) or any(number < ring.unused for number in strays):
-            return True
-        return self.can_sign and (
-            bool(strays)
-            or self._index.is_stale(now)
-            or (rotation.has_room(ring) and bool(rotation.due_successors(ring, now)))
-            or rotation.settled(ring, now) != ring
-        )
 
     @contextmanager
     def _changing(self, now: int) -> Iterator[Change]:
@@ -584,7 +580,7 @@ class Revival:
         index, secrets = self._read()
         if not secrets.can_sign:
             raise no_identity(secrets.identity_path)
-        if is_ahead(index.listed.issued, self.now):
+        if index.listed.issued > self.now + FUTURE_TOLERANCE:
             text = f"this machine's clock says {self.now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")
         if self.first_number >= rotation.NUMBERS:
