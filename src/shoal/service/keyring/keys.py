@@ -79,6 +79,15 @@ class Inheritance:
     first_number: int
 
 
+@dataclass(frozen=True)
+class Revived:
+    """What became of the keys: numbers that are deleted, new ones, the next one to be given."""
+
+    deleted: tuple[int, ...]
+    made: tuple[int, ...]
+    next_number: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Index:
     """A ring and the list that its keys are published in."""
@@ -202,13 +211,13 @@ class Change:
         deleted = (key for key in self.ring.keys if key.state is KeyState.DELETED)
         return [key for key in deleted if key.number in before]
 
-    def result(self) -> Index:
-        """The next index, signed if its list has to change."""
+    def result(self, *, anew: bool = False) -> Index:
+        """The next index, signed if its list has to change, or ``anew`` in any case."""
         before, now = self._index, self._now
         if not self._secrets.can_sign and before.lists(self.ring):
             return replace(before, ring=self.ring)
         identity, ring = self._secrets.identity(), rotation.settled(self.ring, now)
-        if before.lists(ring) and not before.is_stale(now):
+        if before.lists(ring) and not before.is_stale(now) and not anew:
             return replace(before, ring=ring)
         issued = now
         if now <= before.listed.issued <= now + FUTURE_TOLERANCE:
@@ -503,14 +512,56 @@ class Keyring:
         with self._changing(now) as change:
             return change.tick(needed())
 
+    def check_revival(self, first_number: int) -> None:
+        """Refuse a ``revive`` that could not be finished."""
+        now, issued = self._clock(), self._index.listed.issued
+        if not self._secrets.can_sign:
+            raise no_identity(self._secrets.identity_path)
+        if issued > now + FUTURE_TOLERANCE:
+            text = f"this machine's clock says {now}, and the keys' list was signed later"
+            raise KeyringError(f"{text}, at {issued}; set the clock")
+        if first_number >= rotation.NUMBERS:
+            text = f"numbers end at {rotation.NUMBERS - 1}, and {first_number} would be next"
+            advice = "give --first-number, the lowest that no key of this ring can have had"
+            raise KeyringError(f"{text}; {advice}")
+
+    def revive(self, first_number: int, doomed: Doomed) -> Revived:
+        """Go on after it came back from a backup: older than what others have seen of it.
+
+        Three things would go wrong if it simply went on. Keys that were deleted since are back.
+        Numbers that were given to keys since would be given again, to other keys, which convicts
+        whoever signs it. And its list is older than the one that devices have, so that they refuse
+        it. So the keys that are doomed are deleted again, numbers go on from ``first_number``,
+        above all that can have been used, and a new list is signed.
+        """
+        now = self._clock()
+        with self._changing(now, anew=True) as change:
+            change.adopt()
+            before = {key.number for key in change.ring.keys}
+            first = max(first_number, change.ring.unused)
+            change.ring = replace(rotation.seen(change.ring, now), unused=first)
+            for number in [key.number for key in change.ring.keys if doomed(key)]:
+                change.retire(number, delete=True)
+                # The list has room for few: what is deleted takes none.
+                alive = change.ring.alive
+                keys = tuple(key for key in change.ring.keys if key.number in alive)
+                change.ring = replace(change.ring, keys=keys)
+            change.tick([key.number for key in change.ring.keys])
+        numbers = {key.number for key in self._index.ring.keys}
+        return Revived(
+            deleted=tuple(sorted(before - numbers)),
+            made=tuple(sorted(numbers - before)),
+            next_number=self._index.ring.unused,
+        )
+
     @contextmanager
-    def _changing(self, now: int) -> Iterator[Change]:
+    def _changing(self, now: int, *, anew: bool = False) -> Iterator[Change]:
         """One change at a time: read what is there, change it, write it, then shred."""
         with locked(self.directory / LOCK):
             index = Index.read(self.directory)
             change = Change(index, self._secrets, now)
             yield change
-            result = change.result()
+            result = change.result(anew=anew)
             if result != index:
                 result.write(self.directory)
             self._take(result, _stamp(self.directory))
@@ -536,15 +587,6 @@ def _stamp(directory: Path) -> tuple[int, int, int]:
     return stamp.st_mtime_ns, stamp.st_ino, stamp.st_size
 
 
-@dataclass(frozen=True)
-class Revived:
-    """What became of the keys: numbers that are deleted, new ones, the next one to be given."""
-
-    deleted: tuple[int, ...]
-    made: tuple[int, ...]
-    next_number: int
-
-
 def next_number(unused: int, *, suites: int, active: int, since: int, now: int) -> int:
     """A number above all that a ring can have given to keys between two moments.
 
@@ -552,66 +594,3 @@ def next_number(unused: int, *, suites: int, active: int, since: int, now: int) 
     15
     """
     return unused + suites * (max(now - since, 0) // active + 2) + BY_HAND
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revival:
-    """A ring that comes back from a backup: older than what others have seen of it.
-
-    Three things would go wrong if it simply went on. Keys that were deleted since are back. Numbers
-    that were given to keys since would be given again, to other keys, which convicts whoever signs
-    it. And its list is older than the one that devices have, so that they refuse it. So deleted
-    keys are deleted again, numbers go on from ``first_number``, above all that can have been used,
-    and a new list is signed.
-    """
-
-    directory: Path
-    protection: Protection
-    identity: Path | None
-    now: int
-    first_number: int
-
-    def _read(self) -> tuple[Index, Secrets]:
-        index = Index.read(self.directory)
-        return index, Secrets(self.directory, index.listed.role, self.protection, self.identity)
-
-    def check(self) -> None:
-        """Refuse what could not be finished."""
-        index, secrets = self._read()
-        if not secrets.can_sign:
-            raise no_identity(secrets.identity_path)
-        if index.listed.issued > self.now + FUTURE_TOLERANCE:
-            text = f"this machine's clock says {self.now}, and the keys' list was signed later"
-            raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")
-        if self.first_number >= rotation.NUMBERS:
-            text = f"numbers end at {rotation.NUMBERS - 1}, and {self.first_number} would be next"
-            advice = "give --first-number, the lowest that no key of this ring can have had"
-            raise KeyringError(f"{text}; {advice}")
-
-    def revive(self, doomed: Doomed) -> Revived:
-        """Delete the keys that are doomed, skip numbers, and sign a list that is newer than any."""
-        self.check()
-        with locked(self.directory / LOCK):
-            index, secrets = self._read()
-            change = Change(index, secrets, self.now)
-            change.adopt()
-            before = {key.number for key in change.ring.keys}
-            first = max(self.first_number, change.ring.unused)
-            change.ring = replace(rotation.seen(change.ring, self.now), unused=first)
-            for number in [key.number for key in change.ring.keys if doomed(key)]:
-                change.retire(number, delete=True)
-                # The list has room for few: what is deleted takes none.
-                alive = change.ring.alive
-                keys = tuple(key for key in change.ring.keys if key.number in alive)
-                change.ring = replace(change.ring, keys=keys)
-            change.tick([key.number for key in change.ring.keys])
-            ring = rotation.settled(change.ring, self.now)
-            issued = max(self.now, index.listed.issued + 1)  # a later list has a later time
-            Index.signed(secrets.identity(), ring, issued).write(self.directory)
-            change.clean()
-        numbers = {key.number for key in ring.keys}
-        return Revived(
-            deleted=tuple(sorted(before - numbers)),
-            made=tuple(sorted(numbers - before)),
-            next_number=ring.unused,
-        )
