@@ -330,7 +330,7 @@ def seals():
     dummies = survey_of("dummies")
     several = cases[0] | {"survey": dummies.to_bytes().decode(), "id": str(dummies.id)}
     sent = dummies.device.encode(dummies.device.randomize([0, 1, 2]))
-    rows = sent.reshape(3, dummies.slots, dummies.message_bytes)
+    rows = sent.reshape(3, dummies.device.slots, dummies.device.message_bytes)
     cases.append(several | {"messages": [[row.tobytes().hex() for row in one] for one in rows]})
     return [
         {name: case[name] for name in ("survey", "id", "shuffler", "analyzer")}

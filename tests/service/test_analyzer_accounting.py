@@ -22,7 +22,7 @@ def spoilt(records, share, survey, keyring):
     """So many of the records replaced, in turn by noise, an impossible message, a changed bit."""
     kinds = [
         bytes(len(records[0])),
-        forged(survey, keyring, b"\xff" * survey.message_bytes),
+        forged(survey, keyring, b"\xff" * survey.device.message_bytes),
         records[0][:-1] + bytes([records[0][-1] ^ 1]),
     ]
     count = round(share * len(records))

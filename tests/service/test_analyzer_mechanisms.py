@@ -36,7 +36,7 @@ def collected(analyzer, survey, values, batch=FIRST, seed=1):
 def test_answers_among_dummies(analyzer):
     device = UniformDummies.calibrated(k=3, **TARGET)
     survey = analyzer.asking(device=device, minimum=100)
-    assert survey.slots > 1
+    assert survey.device.slots > 1
     found = collected(analyzer, survey, CODES)
     assert (found["reports"], found["valid"]) == (PEOPLE, PEOPLE)
     assert found["local_epsilon"] is None
@@ -127,7 +127,7 @@ def test_shares_that_do_not_fit_together_are_withheld(analyzer):
     device = SplitAndMixSum.calibrated(low=0.0, high=50.0, levels=10, **TARGET)
     survey = numbers(analyzer, device)
     records = sealed(survey, analyzer.keyring, NUMBERS)
-    records[0] = forged(survey, analyzer.keyring, bytes(survey.message_bytes))
+    records[0] = forged(survey, analyzer.keyring, bytes(survey.device.message_bytes))
     analyzer.shuffler.put(survey, records)
     analyzer.collect(survey)
     found = analyzer.document(survey)

@@ -14,7 +14,7 @@ from shoal.service.client import Settings
 from shoal.service.client.outbox import FILE
 from shoal.service.clock import ManualClock
 from shoal.service.keyring import KeyList, Keyring, KeyState, Protection
-from shoal.service.keyring.secrets import make_directory, write_private
+from shoal.service.keyring.secrets import write_private
 
 FROZEN = Path(__file__).parent / "frozen"
 JOB = ["red"] * 30
@@ -23,7 +23,7 @@ JOB = ["red"] * 30
 def test_an_outbox_of_version_3_is_delivered_as_it_was_drawn(tmp_path):
     """One report sealed and in doubt, one randomized, and a job of thirty."""
     directory = tmp_path / "outbox"
-    make_directory(directory)
+    directory.mkdir(mode=0o700)
     database = sqlite3.connect(directory / FILE)
     database.executescript((FROZEN / "outbox_v3.sql").read_text())
     rows = "SELECT messages, sealed, state FROM reports JOIN surveys ON survey = id ORDER BY name"
@@ -62,7 +62,7 @@ def test_an_outbox_of_version_3_is_delivered_as_it_was_drawn(tmp_path):
 def test_a_ring_of_version_1_opens_and_rotates(tmp_path, kind):
     stored = json.loads((FROZEN / "keyrings_v1.json").read_text())
     directory = tmp_path / "keys"
-    make_directory(directory)
+    directory.mkdir(mode=0o700)
     for name, content in stored["rings"][kind].items():
         write_private(directory / name, content.encode())
     write_private(tmp_path / "key file", bytes.fromhex(stored["key_file"]))

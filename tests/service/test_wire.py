@@ -33,7 +33,7 @@ def keys(suite=SUITES[0]):
 
 def slots(survey, value=1, seed=3):
     sent = survey.device.randomize([value], randomness=simulated(seed))
-    return survey.device.encode(sent).reshape(survey.slots, survey.message_bytes)
+    return survey.device.encode(sent).reshape(survey.device.slots, survey.device.message_bytes)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -52,7 +52,7 @@ def test_what_is_sealed_opens_layer_by_layer(name, suite):
     assert len(sealed) == wire.opened_bytes
     assert b"7 bytes" not in sealed  # the token stays with the shuffler
     records = wire.split(sealed)
-    assert [len(record) for record in records] == [wire.record_bytes] * survey.slots
+    assert [len(record) for record in records] == [wire.record_bytes] * survey.device.slots
     found = [wire.open_record(record, analyzer) for record in records]
     assert found == [row.tobytes() for row in messages]
 
@@ -64,7 +64,7 @@ def test_everybodys_report_has_one_length(name):
     shuffler, analyzer = keys()
     seen = set()
     for value in (0, 1):
-        for seed in range(3 if survey.slots < 50 else 1):
+        for seed in range(3 if survey.device.slots < 50 else 1):
             messages = slots(survey, value, seed)
             sealed = wire.seal(messages, analyzer=analyzer.public, shuffler=shuffler.public)
             seen.add(len(sealed))

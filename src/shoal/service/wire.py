@@ -52,8 +52,8 @@ class Wire:
         """The envelopes of a survey."""
         return cls(
             survey=survey.id,
-            slots=survey.slots,
-            message_bytes=survey.message_bytes,
+            slots=survey.device.slots,
+            message_bytes=survey.device.message_bytes,
             token_bytes=survey.token_bytes,
             suite=survey.suite,
         )

@@ -55,7 +55,7 @@ def case(name, survey, suite):
     drawn = simulated(1)
     token = bytes(range(survey.token_bytes))
     sent = survey.device.encode(survey.device.randomize(VALUES, randomness=drawn))
-    slots = sent.reshape(REPORTS, survey.slots, survey.message_bytes).astype(np.uint8)
+    slots = sent.reshape(REPORTS, survey.device.slots, survey.device.message_bytes).astype(np.uint8)
     keys = {"analyzer": analyzer.public, "shuffler": shuffler.public}
     return {
         "name": name,

@@ -68,7 +68,7 @@ def result_document(
 ) -> Document:
     """The result of a batch, but for what the survey cost so far."""
     reports = collection.reports or 0
-    spoiled = reports - decision.valid if survey.slots > 1 else 0
+    spoiled = reports - decision.valid if survey.device.slots > 1 else 0
     return {
         "version": VERSION,
         "status": PUBLISHED if decision.withheld is None else WITHHELD,
@@ -405,7 +405,7 @@ class Results:
                 "smallest": min((row.valid for row in published), default=None),
             },
             counts=reduce(add, counts) if counts else None,
-            spoiled=sum(row.reports - row.valid for row in published if survey.slots > 1),
+            spoiled=sum(row.reports - row.valid for row in published if survey.device.slots > 1),
         )
 
     def version(self, name: SurveyId) -> Version:

@@ -68,13 +68,33 @@ class BaseClient(Generic[Transport]):
         transport: Transport | None = None,
         clock: Clock = system_clock,
     ) -> None:
-        self._settings = settings or Settings()
-        self._http = _http_client(self._transport_of, self._settings, transport)
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtraError("the client", "client") from error
+        settings = settings or Settings()
+        try:
+            self._http = getattr(httpx, self._transport_of)(
+                cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+                follow_redirects=False,
+                headers=_HEADERS,
+                proxy=settings.proxy,
+                timeout=settings.timeout,
+                transport=transport,
+                trust_env=False,
+            )
+        except (ValueError, ImportError, httpx.InvalidURL) as error:
+            if settings.proxy is None:
+                raise
+            proxy, needs = without_login(settings.proxy), "(socks5:// needs socksio)"
+            expected = f"the address of a proxy, such as http://127.0.0.1:3128 {needs}"
+            raise InvalidArgumentError("proxy", proxy, expected) from error
         place = default_directory() if directory is None else Path(directory)
+        self._settings = settings
         self._protocol = Protocol(
-            outbox=Outbox(place, storage=self._settings.storage),
+            outbox=Outbox(place, storage=settings.storage),
             policy=policy or Policy(),
-            settings=self._settings,
+            settings=settings,
             clock=clock,
         )
 
@@ -244,28 +264,6 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
             return NoResponse(_TOO_LONG, unsent=False)
         except _failures() as error:
             return _no_response(error)
-
-
-def _http_client(kind: str, settings: Settings, transport: object) -> Any:  # noqa: ANN401 - of httpx
-    try:
-        import httpx
-    except ImportError as error:
-        raise MissingExtraError("the client", "client") from error
-    try:
-        return getattr(httpx, kind)(
-            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-            follow_redirects=False,
-            headers=_HEADERS,
-            proxy=settings.proxy,
-            timeout=settings.timeout,
-            transport=transport,
-            trust_env=False,
-        )
-    except (ValueError, ImportError, httpx.InvalidURL) as error:
-        if settings.proxy is None:
-            raise
-        expected = "the address of a proxy, such as http://127.0.0.1:3128 (socks5:// needs socksio)"
-        raise InvalidArgumentError("proxy", without_login(settings.proxy), expected) from error
 
 
 def _failures() -> tuple[type[Exception], ...]:

@@ -30,7 +30,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -117,8 +117,15 @@ class Route:
     @classmethod
     def of(cls, survey: Survey) -> Route:
         """The way of this survey's reports."""
-        own = {field.name: getattr(survey, field.name) for field in fields(cls)[1:]}
-        return cls(survey=str(survey.id), **own)
+        return cls(
+            survey=str(survey.id),
+            shuffler=survey.shuffler,
+            analyzer=survey.analyzer,
+            suite=survey.suite,
+            slots=survey.device.slots,
+            message_bytes=survey.device.message_bytes,
+            not_after=survey.not_after,
+        )
 
     @cached_property
     def wire(self) -> Wire:
@@ -133,11 +140,9 @@ class Route:
     def party(self, role: Role) -> Party:
         return self.shuffler if role == "shuffler" else self.analyzer
 
-    def to_bytes(self) -> bytes:
-        return canonical(asdict(self))
-
     @classmethod
     def from_bytes(cls, data: bytes) -> Route:
+        """From its canonical fields, as the outbox keeps them."""
         stored = cast("dict[str, Any]", parsed(data))
         return cls(**stored | {role: Party(**stored[role]) for role in ROLES})
 
@@ -222,11 +227,6 @@ class Ledger:
     def local_epsilon(self) -> float:
         """Over all surveys, whoever colludes."""
         return sum(row.local_epsilon for row in self.rows)
-
-    @property
-    def finite_local_epsilon(self) -> float:
-        """Over the surveys that have one; no sum limits the others."""
-        return math.fsum(row.local_epsilon for row in self.rows if math.isfinite(row.local_epsilon))
 
     def __iter__(self) -> Iterator[Spent]:
         return iter(self.rows)
@@ -330,7 +330,7 @@ class Outbox(AbstractContextManager["Outbox"]):
             drawn, now, due = make(self.ledger(besides=survey.id))
             self._run(
                 "INSERT OR IGNORE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?)",
-                *(survey.id.digest, survey.name, route.to_bytes()),
+                *(survey.id.digest, survey.name, canonical(asdict(route))),
                 *(price.epsilon, price.delta, price.local_epsilon, survey.reports_per_person),
             )
             # Room for the sealed bytes is taken now, so that what was drawn can be sealed and sent.

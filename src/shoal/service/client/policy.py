@@ -137,11 +137,13 @@ class Policy:
 
     def check_total(self, spent: Ledger, new: Guarantee) -> None:
         """Sums over all surveys, the new one included."""
+        # No sum limits the surveys without a local epsilon.
         local = new.local_epsilon if math.isfinite(new.local_epsilon) else 0.0
+        finite = [row.local_epsilon for row in spent.rows if math.isfinite(row.local_epsilon)]
         for name, before, more, allowed in (
             ("epsilon", spent.epsilon, new.epsilon, self.total_epsilon),
             ("delta", spent.delta, new.delta, self.total_delta),
-            ("local_epsilon", spent.finite_local_epsilon, local, self.total_local_epsilon),
+            ("local_epsilon", math.fsum(finite), local, self.total_local_epsilon),
         ):
             if more and not before + more <= allowed:
                 what = f"{name} {up(more)}, which with the {up(before)} of other surveys makes"

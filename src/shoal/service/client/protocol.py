@@ -201,31 +201,26 @@ class Response:
 
 def read_receipt(response: Response, reports: int) -> Accepted:
     """What a shuffler has of so many reports; raises Retry or Rejected if it has none."""
-    if response.status == 202:
-        accepted = _accepted(response.json(), reports)
-        if accepted is not None:
-            return accepted
+    document = response.json() if response.status == 202 else {}
+    count, items = document.get("reports"), document.get("refused", [])
+    # A wireless network's login page, for one, says something else. True is no number here.
+    sound = type(count) is int and count == reports and isinstance(items, list)
+    reseal: set[int] = set()
+    refused: set[int] = set()
+    reason = ""
+    for item in items if sound else ():
+        index = item.get("index") if isinstance(item, dict) else None
+        if type(index) is not int or not 0 <= index < reports:
+            sound = False
+            break
+        reason = _plain(item.get("reason"))
+        (reseal if reason in _RESEAL else refused).add(index)
+    if sound:
+        return Accepted(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
     unsent = response.status in _TAKEN_NOTHING
     if unsent and response.status not in _TRY_AGAIN:
         raise Rejected(response.refusal())
     raise Retry(response.refusal(), unsent=unsent, seconds=response.retry_after)
-
-
-def _accepted(document: dict[str, Any], reports: int) -> Accepted | None:
-    """None for what a shuffler does not say; a wireless network's login page, for one."""
-    count, items = document.get("reports"), document.get("refused", [])
-    if type(count) is not int or count != reports or not isinstance(items, list):
-        return None
-    reseal: set[int] = set()
-    refused: set[int] = set()
-    reason = ""
-    for item in items:
-        index = item.get("index") if isinstance(item, dict) else None
-        if type(index) is not int or not 0 <= index < reports:  # true is no index
-            return None
-        reason = _plain(item.get("reason"))
-        (reseal if reason in _RESEAL else refused).add(index)
-    return Accepted(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
 
 
 def _plain(value: object) -> str:

@@ -71,7 +71,13 @@ def values_of(survey: Survey, answers: Answers) -> Values:
     if isinstance(device, AnswerMechanism):
         if isinstance(answers, np.ndarray):
             return _checked_codes(answers, device.k)
-        return _codes(survey, answers)
+        codes = {answer: code for code, answer in enumerate(survey.answers)}
+        coded = [codes.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
+        if -1 in coded:
+            listed = ", ".join(map(repr, survey.answers[:_LISTED]))
+            more = ", …" if len(survey.answers) > _LISTED else ""
+            raise InvalidArgumentError("answer", _NOT_SHOWN, f"one of the answers {listed}{more}")
+        return np.array(coded, dtype=np.int64)
     assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
     if isinstance(answers, np.ndarray) and answers.dtype.kind in "iuf":
         numbers = answers.astype(np.float64)
@@ -162,16 +168,6 @@ def _seal_piece(wire: Wire, messages: bytes, keys: Keys) -> list[bytes]:
     rows = np.frombuffer(messages, dtype=np.uint8)
     people = rows.reshape(-1, wire.slots, wire.message_bytes)
     return [wire.seal(slots, analyzer=keys.analyzer, shuffler=keys.shuffler) for slots in people]
-
-
-def _codes(survey: Survey, answers: Sequence[Answer]) -> npt.NDArray[np.int64]:
-    codes = {answer: code for code, answer in enumerate(survey.answers)}
-    coded = [codes.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
-    if -1 in coded:
-        listed = ", ".join(map(repr, survey.answers[:_LISTED]))
-        more = ", …" if len(survey.answers) > _LISTED else ""
-        raise InvalidArgumentError("answer", _NOT_SHOWN, f"one of the answers {listed}{more}")
-    return np.array(coded, dtype=np.int64)
 
 
 def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:

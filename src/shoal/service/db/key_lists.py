@@ -25,10 +25,10 @@ from shoal.service.db.database import Database
 from shoal.service.db.tables import contradictions, key_lists, listed_keys
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.keyring.key_list import (
+    FUTURE_TOLERANCE,
     Before,
     Contradiction,
     digest,
-    is_ahead,
     numbered,
     unverified,
 )
@@ -46,7 +46,7 @@ class CachedKeyList:
 
     def is_usable(self, now: int) -> bool:
         """Whether devices with a clock that says so would take it."""
-        return now <= self.valid_until and not is_ahead(self.issued, now)
+        return now <= self.valid_until and self.issued <= now + FUTURE_TOLERANCE
 
 
 class KeyLists:
@@ -112,7 +112,7 @@ class KeyLists:
         seen = _seen(connection, name)
         before = Before(issued=row.issued, digest=digest(known), keys=seen)
         now = self._clock()
-        if is_ahead(row.issued, now) and not is_ahead(key_list.issued, now):
+        if key_list.issued <= now + FUTURE_TOLERANCE < row.issued:
             before = before.set_right(unverified(known), now)
         before.check(key_list)
         if known == key_list.document:

@@ -29,7 +29,6 @@ from typing import Any, Literal, cast
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import moment
 from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
@@ -42,7 +41,7 @@ VERSION = 1
 MOST_KEYS = 16  # of the larger suite they still fit into a document
 HOUR = 3600
 DAY = 24 * HOUR
-FUTURE_TOLERANCE = DAY
+FUTURE_TOLERANCE = DAY  # a list issued later is ahead of clocks that are about right
 SECRET_BYTES = PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
 _FINGERPRINTED = b"shoal/1 identity\x00"
@@ -67,15 +66,6 @@ def fingerprint(role: Role, public: bytes) -> str:
     return sha256(_FINGERPRINTED + role.encode() + b"\x00" + public).hexdigest()
 
 
-def is_signed(public: bytes, signature: bytes, content: bytes) -> bool:
-    """Whether the owner of this key signed this list."""
-    try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, _SIGNED + content)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class Identity:
     """An Ed25519 key with the role it signs for."""
@@ -89,23 +79,10 @@ class Identity:
         if len(self.raw) != SECRET_BYTES:
             raise InvalidArgumentError("raw", "a secret", f"a secret of {SECRET_BYTES} bytes")
 
-    @classmethod
-    def generate(cls, role: Role) -> Identity:
-        """A fresh one, from the operating system's randomness."""
-        return cls(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
-
-    @cached_property
-    def _secret(self) -> Ed25519PrivateKey:
-        return Ed25519PrivateKey.from_private_bytes(self.raw)
-
     @cached_property
     def public(self) -> bytes:
         """The key that everybody may know."""
-        return self._secret.public_key().public_bytes_raw()
-
-    def sign(self, content: bytes) -> bytes:
-        """A signature of a list's canonical bytes; the same for the same bytes."""
-        return self._secret.sign(_SIGNED + content)
+        return Ed25519PrivateKey.from_private_bytes(self.raw).public_key().public_bytes_raw()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,12 +152,13 @@ class KeyList:
     def signed(
         cls, identity: Identity, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
     ) -> KeyList:
-        """A new list."""
+        """A new list; the same bytes for the same keys and times."""
         content = _content(identity.role, keys, issued=issued, valid_until=valid_until)
+        secret = Ed25519PrivateKey.from_private_bytes(identity.raw)
         document: dict[str, Plain] = {
             "identity": identity.public.hex(),
             "list": content,
-            "signature": identity.sign(canonical(content)).hex(),
+            "signature": secret.sign(_SIGNED + canonical(content)).hex(),
         }
         return cls(
             role=identity.role,
@@ -199,11 +177,11 @@ class KeyList:
 
         ``role`` is what the keys are wanted for. States are those at ``now``.
         """
-        key_list, signature, content = _read(data)
+        key_list, signed = read_signed(data)
         if key_list.fingerprint != fingerprint:
             reason = f"it is of {key_list.fingerprint} ({key_list.role}), not of {fingerprint}"
             raise KeyListError(reason, "somebody else answers at this address: send nothing")
-        if not is_signed(key_list.identity, signature, content):
+        if not signed:
             raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
         if role is not None and role != key_list.role:
             reason = f"it has keys of the {key_list.role}, not of the {role}"
@@ -213,7 +191,7 @@ class KeyList:
             until = moment(key_list.valid_until, seconds=True)
             reason = f"it was valid until {until} UTC, now is {here} UTC"
             raise KeyListError(reason, _FETCH)
-        if is_ahead(key_list.issued, now):
+        if key_list.issued > now + FUTURE_TOLERANCE:
             issued = moment(key_list.issued, seconds=True)
             reason = f"it was issued at {issued} UTC, and here it is {here} UTC"
             raise KeyListError(reason, "set this machine's clock, then fetch it again")
@@ -233,14 +211,9 @@ class KeyList:
         raise KeyListError(reason, _FETCH)
 
 
-def is_ahead(issued: int, now: int) -> bool:
-    """Whether a list was issued later than clocks that are about right can say."""
-    return issued > now + FUTURE_TOLERANCE
-
-
 def unverified(data: bytes) -> KeyList:
-    """A list as it is written, whoever signed it; its own service reads it so. States: pending."""
-    return _read(data)[0]
+    """A list as it is written, whoever signed it. States: pending."""
+    return read_signed(data)[0]
 
 
 def _content(
@@ -257,8 +230,8 @@ def _content(
     }
 
 
-def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
-    """The list in these bytes, the signature beside it, and what that should be of.
+def read_signed(data: bytes) -> tuple[KeyList, bool]:
+    """The list in these bytes, and whether the identity beside it signed it. States: pending.
 
     What is read is written again: other bytes than a ring would write are refused.
     """
@@ -266,7 +239,17 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
         document = cast("dict[str, Any]", parsed(data))
         listed = document["list"]
         role, issued, valid_until = listed["role"], listed["issued"], listed["valid_until"]
-        keys = tuple(map(_key, listed["keys"]))
+        keys: tuple[KeyInfo, ...] = ()
+        for stored in listed["keys"]:
+            public = PublicKey(bytes.fromhex(stored["public"]), stored["number"])
+            key = KeyInfo(
+                number=public.number,
+                suite=public.suite.name,
+                public=public,
+                state=KeyState.PENDING,
+                **{name: stored[name] for name in _TIMES},
+            )
+            keys += (key,)
         content = _content(role, keys, issued=issued, valid_until=valid_until)
         identity, signature = (bytes.fromhex(document[name]) for name in ("identity", "signature"))
         numbers = [key.number for key in keys]
@@ -298,19 +281,12 @@ def _read(data: bytes) -> tuple[KeyList, bytes, bytes]:
         identity=identity,
         document=data,
     )
-    return key_list, signature, canonical(content)
-
-
-def _key(stored: Mapping[str, Any]) -> KeyInfo:
-    public = PublicKey(bytes.fromhex(stored["public"]), stored["number"])
-    times = {name: stored[name] for name in _TIMES}
-    return KeyInfo(
-        number=public.number,
-        suite=public.suite.name,
-        public=public,
-        state=KeyState.PENDING,
-        **times,
-    )
+    try:
+        signer = Ed25519PublicKey.from_public_bytes(identity)
+        signer.verify(signature, _SIGNED + canonical(content))
+    except (InvalidSignature, ValueError):
+        return key_list, False
+    return key_list, True
 
 
 @dataclass(frozen=True)

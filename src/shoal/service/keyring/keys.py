@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shoal import checks
+from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import SUITES, KeyPair, Plain, PublicKey, SealingError, canonical
+from shoal.sealing import SUITES, KeyPair, Plain, SealingError, canonical
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import (
@@ -30,14 +30,13 @@ from shoal.service.keyring.errors import (
 )
 from shoal.service.keyring.key_list import (
     FUTURE_TOLERANCE,
+    SECRET_BYTES,
     Identity,
     KeyInfo,
     KeyList,
     KeyState,
     Role,
-    is_ahead,
-    is_signed,
-    unverified,
+    read_signed,
 )
 from shoal.service.keyring.rotation import Ring, Schedule
 from shoal.service.keyring.secrets import (
@@ -80,6 +79,15 @@ class Inheritance:
     first_number: int
 
 
+@dataclass(frozen=True)
+class Revived:
+    """What became of the keys: numbers that are deleted, new ones, the next one to be given."""
+
+    deleted: tuple[int, ...]
+    made: tuple[int, ...]
+    next_number: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Index:
     """A ring and the list that its keys are published in."""
@@ -102,9 +110,8 @@ class Index:
         try:
             stored = json.loads(content)
             local = stored.pop("local")
-            listed = unverified(canonical(stored))
-            signature = bytes.fromhex(stored["signature"])
-            if not is_signed(listed.identity, signature, canonical(stored["list"])):
+            listed, signed = read_signed(canonical(stored))
+            if not signed:
                 raise DamagedKeyringError(path, "the signature of its list is wrong")
             recorded = {item["number"]: item for item in local["keys"]}
             if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
@@ -149,7 +156,7 @@ class Index:
         """Whether its list should be signed anew: half its time is over, or lies ahead."""
         listed = self.listed
         half = listed.issued + (listed.valid_until - listed.issued) // 2
-        return now >= half or is_ahead(listed.issued, now)
+        return now >= half or listed.issued > now + FUTURE_TOLERANCE
 
     def lists(self, ring: Ring) -> bool:
         """Whether its list says of a ring what there is to say."""
@@ -188,7 +195,7 @@ class Change:
         self._secrets.identity()  # without it the key could not be listed: make none
         rotation.check_room(self.ring)
         pair = KeyPair.generate(number=self.ring.unused, suite=suite)
-        self._secrets.write_pair(pair)
+        self._secrets.write(pair)
         self.ring = rotation.added(self.ring, pair.public, self._now, begins=begins)
         return pair.public.number
 
@@ -204,13 +211,13 @@ class Change:
         deleted = (key for key in self.ring.keys if key.state is KeyState.DELETED)
         return [key for key in deleted if key.number in before]
 
-    def result(self) -> Index:
-        """The next index, signed if its list has to change."""
+    def result(self, *, anew: bool = False) -> Index:
+        """The next index, signed if its list has to change, or ``anew`` in any case."""
         before, now = self._index, self._now
         if not self._secrets.can_sign and before.lists(self.ring):
             return replace(before, ring=self.ring)
         identity, ring = self._secrets.identity(), rotation.settled(self.ring, now)
-        if before.lists(ring) and not before.is_stale(now):
+        if before.lists(ring) and not before.is_stale(now) and not anew:
             return replace(before, ring=ring)
         issued = now
         if now <= before.listed.issued <= now + FUTURE_TOLERANCE:
@@ -271,7 +278,7 @@ class Keyring:
             raise InvalidArgumentError("suites", tuple(suites), f"some of {', '.join(SUITES)}")
         first = 0
         if heir_of is None:
-            identity = Identity.generate(role)
+            identity = Identity(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
         else:
             first = checks.count(1, first_number=heir_of.first_number)
             if first >= rotation.NUMBERS:
@@ -283,10 +290,10 @@ class Keyring:
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
         with new_directory(directory) as place:
             secrets = Secrets(place, role, protection)
-            secrets.write_identity(identity)
+            secrets.write(identity)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
-                secrets.write_pair(pair)
+                secrets.write(pair)
                 ring = rotation.added(ring, pair.public, now, at_once=True)
             Index.signed(identity, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
@@ -315,13 +322,14 @@ class Keyring:
             keys = [key.public for key in index.ring.keys if key.number in index.ring.alive]
             # One whose file is lost says nothing about the passphrase, and others still open.
             whole = [key for key in keys if secrets.trouble(key.number) is None]
-            opened._read_pair((whole or keys)[-1])
+            last = (whole or keys)[-1]
+            secrets.pair(last.number, last)
         return opened
 
     @property
     def suites(self) -> tuple[str, ...]:
         """The suites there are keys for."""
-        return self._index.ring.suites
+        return tuple(sorted({key.suite for key in self._index.ring.keys}))
 
     @property
     def numbers_left(self) -> int:
@@ -388,26 +396,26 @@ class Keyring:
         if key is None or key.state is KeyState.DELETED:
             was = 0 <= number < self._index.ring.unused
             raise KeyGoneError(number, "it is deleted" if was else "there never was such a key")
-        if not rotation.opens(key, self._clock()):
+        if rotation.state_at(key, self._clock() + rotation.CLOCK_TOLERANCE) is KeyState.PENDING:
             raise KeyGoneError(number, f"it is not in use before {key.active_from}")
         if number not in self._pairs:
-            self._pairs[number] = self._read_pair(key.public)
+            self._pairs[number] = self._secrets.pair(number, key.public)
         return self._pairs[number]
-
-    def _read_pair(self, public: PublicKey) -> KeyPair:
-        pair = self._secrets.pair(public.number)
-        if pair.public != public:
-            why = f"key {public.number} is not the one in the list"
-            raise DamagedKeyringError(self.directory, why)
-        return pair
 
     def secret_path(self, number: int) -> Path:
         """Where the secret of a key is kept, or was."""
         return self._secrets.path(number)
 
     def check_secret(self, number: int) -> None:
-        """Refuse a key whose secret is no longer in its file: nothing sealed for it would open."""
-        if not self._secrets.is_there(number):
+        """Refuse a key whose secret is no longer in its file: nothing sealed for it would open.
+
+        A glance at the file's size, for every report.
+        """
+        try:
+            there = self._secrets.path(number).stat().st_size > 0
+        except OSError:
+            there = False
+        if not there:
             raise KeyringError(f"the secret of key {number} is not in {self.directory}")
 
     def lacking(self) -> dict[int, str]:
@@ -490,31 +498,70 @@ class Keyring:
         """
         self.reload_if_changed()
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
-        if not self._is_due(now, needed()):
+        ring = self._index.ring
+        strays = set(self._secrets.numbers()) - ring.alive
+        due = rotation.is_due(ring, now, needed()) or any(each < ring.unused for each in strays)
+        to_sign = self._secrets.can_sign and (
+            strays
+            or self._index.is_stale(now)
+            or (rotation.has_room(ring) and rotation.due_successors(ring, now))
+            or rotation.settled(ring, now) != ring
+        )
+        if not due and not to_sign:
             return []
         with self._changing(now) as change:
             return change.tick(needed())
 
-    def _is_due(self, now: int, keep: Collection[int]) -> bool:
-        ring = self._index.ring
-        strays = set(self._secrets.numbers()) - ring.alive
-        if rotation.is_due(ring, now, keep) or any(number < ring.unused for number in strays):
-            return True
-        return self.can_sign and (
-            bool(strays)
-            or self._index.is_stale(now)
-            or (rotation.has_room(ring) and bool(rotation.due_successors(ring, now)))
-            or rotation.settled(ring, now) != ring
+    def check_revival(self, first_number: int) -> None:
+        """Refuse a ``revive`` that could not be finished."""
+        now, issued = self._clock(), self._index.listed.issued
+        if not self._secrets.can_sign:
+            raise no_identity(self._secrets.identity_path)
+        if issued > now + FUTURE_TOLERANCE:
+            text = f"this machine's clock says {now}, and the keys' list was signed later"
+            raise KeyringError(f"{text}, at {issued}; set the clock")
+        if first_number >= rotation.NUMBERS:
+            text = f"numbers end at {rotation.NUMBERS - 1}, and {first_number} would be next"
+            advice = "give --first-number, the lowest that no key of this ring can have had"
+            raise KeyringError(f"{text}; {advice}")
+
+    def revive(self, first_number: int, doomed: Doomed) -> Revived:
+        """Go on after it came back from a backup: older than what others have seen of it.
+
+        Three things would go wrong if it simply went on. Keys that were deleted since are back.
+        Numbers that were given to keys since would be given again, to other keys, which convicts
+        whoever signs it. And its list is older than the one that devices have, so that they refuse
+        it. So the keys that are doomed are deleted again, numbers go on from ``first_number``,
+        above all that can have been used, and a new list is signed.
+        """
+        now = self._clock()
+        with self._changing(now, anew=True) as change:
+            change.adopt()
+            before = {key.number for key in change.ring.keys}
+            first = max(first_number, change.ring.unused)
+            change.ring = replace(rotation.seen(change.ring, now), unused=first)
+            for number in [key.number for key in change.ring.keys if doomed(key)]:
+                change.retire(number, delete=True)
+                # The list has room for few: what is deleted takes none.
+                alive = change.ring.alive
+                keys = tuple(key for key in change.ring.keys if key.number in alive)
+                change.ring = replace(change.ring, keys=keys)
+            change.tick([key.number for key in change.ring.keys])
+        numbers = {key.number for key in self._index.ring.keys}
+        return Revived(
+            deleted=tuple(sorted(before - numbers)),
+            made=tuple(sorted(numbers - before)),
+            next_number=self._index.ring.unused,
         )
 
     @contextmanager
-    def _changing(self, now: int) -> Iterator[Change]:
+    def _changing(self, now: int, *, anew: bool = False) -> Iterator[Change]:
         """One change at a time: read what is there, change it, write it, then shred."""
         with locked(self.directory / LOCK):
             index = Index.read(self.directory)
             change = Change(index, self._secrets, now)
             yield change
-            result = change.result()
+            result = change.result(anew=anew)
             if result != index:
                 result.write(self.directory)
             self._take(result, _stamp(self.directory))
@@ -540,15 +587,6 @@ def _stamp(directory: Path) -> tuple[int, int, int]:
     return stamp.st_mtime_ns, stamp.st_ino, stamp.st_size
 
 
-@dataclass(frozen=True)
-class Revived:
-    """What became of the keys: numbers that are deleted, new ones, the next one to be given."""
-
-    deleted: tuple[int, ...]
-    made: tuple[int, ...]
-    next_number: int
-
-
 def next_number(unused: int, *, suites: int, active: int, since: int, now: int) -> int:
     """A number above all that a ring can have given to keys between two moments.
 
@@ -556,66 +594,3 @@ def next_number(unused: int, *, suites: int, active: int, since: int, now: int) 
     15
     """
     return unused + suites * (max(now - since, 0) // active + 2) + BY_HAND
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revival:
-    """A ring that comes back from a backup: older than what others have seen of it.
-
-    Three things would go wrong if it simply went on. Keys that were deleted since are back. Numbers
-    that were given to keys since would be given again, to other keys, which convicts whoever signs
-    it. And its list is older than the one that devices have, so that they refuse it. So deleted
-    keys are deleted again, numbers go on from ``first_number``, above all that can have been used,
-    and a new list is signed.
-    """
-
-    directory: Path
-    protection: Protection
-    identity: Path | None
-    now: int
-    first_number: int
-
-    def _read(self) -> tuple[Index, Secrets]:
-        index = Index.read(self.directory)
-        return index, Secrets(self.directory, index.listed.role, self.protection, self.identity)
-
-    def check(self) -> None:
-        """Refuse what could not be finished."""
-        index, secrets = self._read()
-        if not secrets.can_sign:
-            raise no_identity(secrets.identity_path)
-        if is_ahead(index.listed.issued, self.now):
-            text = f"this machine's clock says {self.now}, and the keys' list was signed later"
-            raise KeyringError(f"{text}, at {index.listed.issued}; set the clock")
-        if self.first_number >= rotation.NUMBERS:
-            text = f"numbers end at {rotation.NUMBERS - 1}, and {self.first_number} would be next"
-            advice = "give --first-number, the lowest that no key of this ring can have had"
-            raise KeyringError(f"{text}; {advice}")
-
-    def revive(self, doomed: Doomed) -> Revived:
-        """Delete the keys that are doomed, skip numbers, and sign a list that is newer than any."""
-        self.check()
-        with locked(self.directory / LOCK):
-            index, secrets = self._read()
-            change = Change(index, secrets, self.now)
-            change.adopt()
-            before = {key.number for key in change.ring.keys}
-            first = max(self.first_number, change.ring.unused)
-            change.ring = replace(rotation.seen(change.ring, self.now), unused=first)
-            for number in [key.number for key in change.ring.keys if doomed(key)]:
-                change.retire(number, delete=True)
-                # The list has room for few: what is deleted takes none.
-                alive = change.ring.alive
-                keys = tuple(key for key in change.ring.keys if key.number in alive)
-                change.ring = replace(change.ring, keys=keys)
-            change.tick([key.number for key in change.ring.keys])
-            ring = rotation.settled(change.ring, self.now)
-            issued = max(self.now, index.listed.issued + 1)  # a later list has a later time
-            Index.signed(secrets.identity(), ring, issued).write(self.directory)
-            change.clean()
-        numbers = {key.number for key in ring.keys}
-        return Revived(
-            deleted=tuple(sorted(before - numbers)),
-            made=tuple(sorted(numbers - before)),
-            next_number=ring.unused,
-        )

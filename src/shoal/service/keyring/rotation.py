@@ -33,7 +33,7 @@ from shoal.service.keyring.key_list import DAY, HOUR, MOST_KEYS, KeyInfo, KeySta
 NUMBERS = 256  # a key's number is one byte of every envelope
 # How long a device may keep a list before it asks again; expired keys live more than twice as long.
 CACHE_SECONDS = DAY
-# Clocks of devices and services may differ by so much.
+# Clocks of devices may be fast by so much: a key may open what was sealed before it is in use.
 CLOCK_TOLERANCE = 300
 _MOST_EXPIRED = 5
 
@@ -91,11 +91,6 @@ class Ring:
     def alive(self) -> frozenset[int]:
         """The numbers of the keys that are not deleted."""
         return frozenset(key.number for key in self.keys if key.state is not KeyState.DELETED)
-
-    @property
-    def suites(self) -> tuple[str, ...]:
-        """The suites there are keys for."""
-        return tuple(sorted({key.suite for key in self.keys}))
 
     def find(self, number: int) -> KeyInfo | None:
         """The key of a number, if it is here."""
@@ -181,16 +176,27 @@ def settled(ring: Ring, now: int) -> Ring:
 
     Deleted keys are left out: this is what the next list says.
     """
-    chains: dict[str, list[KeyInfo]] = {}
-    for key in _chain(ring):
-        latest = now if key.state is KeyState.ACTIVE else now + ring.schedule.lead
-        started = replace(key, active_from=min(key.active_from, latest))
-        chains.setdefault(key.suite, []).append(started)
-    timed = {
-        key.number: key for chain in chains.values() for key in _ended(chain, ring.schedule, now)
-    }
+    schedule = ring.schedule
+    timed: dict[int, KeyInfo] = {}
+    ends: dict[str, int] = {}  # when the next key of a suite begins, or the last one's plan is over
+    for key in reversed([*_chain(ring)]):
+        latest = now if key.state is KeyState.ACTIVE else now + schedule.lead
+        begins = min(key.active_from, latest)
+        if key.suite not in ends:
+            planned = max(begins, now) + schedule.active
+            ends[key.suite] = min(key.expires_at, planned) if key.expires_at > now else planned
+        end = ends[key.suite]
+        begins = min(begins, end)  # one that would begin after its successor begins with it
+        timed[key.number] = replace(
+            key,
+            created=min(key.created, begins),
+            active_from=begins,
+            expires_at=end,
+            deletes_at=end + schedule.expired,
+        )
+        ends[key.suite] = begins
     keys = (
-        timed.get(key.number) or _leaving(key, ring.schedule, now)
+        timed.get(key.number) or _leaving(key, schedule, now)
         for key in ring.keys
         if key.state is not KeyState.DELETED
     )
@@ -242,15 +248,10 @@ def state_at(key: KeyInfo, now: int) -> KeyState:
     return KeyState.ACTIVE if due else key.state
 
 
-def opens(key: KeyInfo, now: int) -> bool:
-    """Whether a key may open what was sealed for it; clocks of devices may be a little fast."""
-    return state_at(key, now + CLOCK_TOLERANCE) in {KeyState.ACTIVE, KeyState.EXPIRED}
-
-
 def accepts(key: KeyInfo, ring: Ring, now: int) -> bool:
     """Whether new reports may be sealed for a key: not shortly before it is deleted."""
     if key.state is not KeyState.EXPIRED:
-        return opens(key, now)
+        return state_at(key, now + CLOCK_TOLERANCE) is KeyState.ACTIVE
     left = ring.schedule.expired - key.seen_expired - ring.believed(now)
     return left > ring.schedule.closing
 
@@ -271,26 +272,6 @@ def _known(ring: Ring, number: int) -> KeyInfo:
 def _with(ring: Ring, changed: KeyInfo) -> Ring:
     keys = (changed if key.number == changed.number else key for key in ring.keys)
     return replace(ring, keys=tuple(keys))
-
-
-def _ended(chain: list[KeyInfo], schedule: Schedule, now: int) -> Iterator[KeyInfo]:
-    """Each key until the next one begins, the last one for as long as it is planned.
-
-    A key that would begin after its successor begins with it.
-    """
-    last = chain[-1]
-    planned = max(last.active_from, now) + schedule.active
-    ends = min(last.expires_at, planned) if last.expires_at > now else planned
-    for key in reversed(chain):
-        begins = min(key.active_from, ends)
-        yield replace(
-            key,
-            created=min(key.created, begins),
-            active_from=begins,
-            expires_at=ends,
-            deletes_at=ends + schedule.expired,
-        )
-        ends = begins
 
 
 def _leaving(key: KeyInfo, schedule: Schedule, now: int) -> KeyInfo:

@@ -38,7 +38,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import KeyPair, MalformedError, Plain, canonical, parsed
+from shoal.sealing import KeyPair, MalformedError, Plain, PublicKey, canonical, parsed
 from shoal.service.keyring.errors import DamagedKeyringError, KeyringError
 from shoal.service.keyring.key_list import ROLES, Identity, Role
 
@@ -158,20 +158,15 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def make_directory(path: Path) -> None:
-    """A directory for its owner alone, and so whatever it is in that is not there yet."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-
-
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
-    """A directory that is there complete, or not at all."""
+    """A directory that is there complete, or not at all; what is made above it is private too."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise KeyringError(f"{directory} is not empty; keys go into a directory of their own")
     with disk(f"write to {directory}"):
-        make_directory(directory.parent)
+        missing = [each for each in directory.parents if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         try:
             yield place
@@ -236,27 +231,12 @@ class Protection:
             write_private(path, fresh_bytes(SHORTEST_KEY_FILE))
         return _KeyFile(read_private(path, known="the key file"), path)
 
-    def protected(self, what: str, secret: bytes) -> bytes:
-        """A file's content; ``what`` names the secret."""
-        return canonical(self._closed({"what": what, "protection": self.kind}, secret))
-
-    def opened(self, what: str, path: Path) -> bytes:
-        """The secret in a file that was written for this purpose."""
-        stored = _stored(path, what)
-        if stored.get("protection") != self.kind:
-            kinds = f"protected by {stored.get('protection')}, and {self.kind} was given"
-            raise KeyringError(f"cannot open {path}: it is {kinds}")
-        try:
-            return self._opened(stored)
-        except InvalidTag:
-            raise KeyringError(f"cannot open {path}: {self.wrong}") from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedKeyringError(path, f"its fields are not as written ({error})") from None
-
-    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
+    def closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
+        """What a file says: the header, and the secret under this protection."""
         return header | {"secret": secret.hex()}
 
-    def _opened(self, stored: Mapping[str, Any]) -> bytes:
+    def opened(self, stored: Mapping[str, Any]) -> bytes:
+        """The secret in what ``closed`` wrote."""
         return bytes.fromhex(stored["secret"])
 
 
@@ -277,13 +257,13 @@ class _Encrypted(Protection, ABC):
             self._derived[name] = AESGCM(self._derive(parameters))
         return self._derived[name]
 
-    def _closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
+    def closed(self, header: dict[str, Plain], secret: bytes) -> dict[str, Plain]:
         nonce = fresh_bytes(_NONCE_BYTES)
         header = header | self._fresh | {"nonce": nonce.hex()}
         sealed = self._cipher(self._fresh).encrypt(nonce, secret, canonical(header))
         return header | {"sealed": sealed.hex()}
 
-    def _opened(self, stored: Mapping[str, Any]) -> bytes:
+    def opened(self, stored: Mapping[str, Any]) -> bytes:
         header = {name: value for name, value in stored.items() if name != "sealed"}
         beside = {"what", "protection", "nonce"}
         parameters = {name: value for name, value in header.items() if name not in beside}
@@ -371,50 +351,45 @@ class Secrets:
         path = self.identity_path
         if not path.exists():
             raise no_identity(path)
-        protection = self._unlocked()
         (other,) = (role for role in ROLES if role != self._role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
             advice = f"name the {self._role}'s, or take the other role"
             raise KeyringError(f"cannot open {path}: {why}; {advice}")
-        return Identity(self._role, protection.opened(_IDENTITY_OF.format(self._role), path))
+        return Identity(self._role, self._opened(_IDENTITY_OF.format(self._role), path))
 
-    def write_identity(self, identity: Identity) -> None:
-        """Keep it."""
-        content = self._unlocked().protected(_IDENTITY_OF.format(self._role), identity.raw)
-        write_private(self.identity_path, content)
-
-    def pair(self, number: int) -> KeyPair:
-        """A key that opens."""
+    def pair(self, number: int, public: PublicKey | None = None) -> KeyPair:
+        """A key that opens; with ``public``, none that has another public half."""
         path = self.path(number)
-        raw = self._unlocked().opened(_KEY_OF.format(number, self._role), path)
+        raw = self._opened(_KEY_OF.format(number, self._role), path)
         try:
-            return KeyPair.from_secret(raw, number=number)
+            pair = KeyPair.from_secret(raw, number=number)
         except InvalidArgumentError as error:
             raise DamagedKeyringError(path, f"expected {error.expected}") from None
+        if public is not None and pair.public != public:
+            raise DamagedKeyringError(self._directory, f"key {number} is not the one in the list")
+        return pair
 
-    def write_pair(self, pair: KeyPair) -> None:
+    def write(self, secret: Identity | KeyPair) -> None:
         """Keep it, before anybody hears of it."""
-        number = pair.public.number
-        content = self._unlocked().protected(_KEY_OF.format(number, self._role), pair.raw)
-        write_private(self.path(number), content)
-
-    def is_there(self, number: int) -> bool:
-        """Whether there is a file of a key with something in it: a glance, for every report."""
-        try:
-            return self.path(number).stat().st_size > 0
-        except OSError:
-            return False
+        path, what = self.identity_path, _IDENTITY_OF.format(self._role)
+        if isinstance(secret, KeyPair):
+            number = secret.public.number
+            path, what = self.path(number), _KEY_OF.format(number, self._role)
+        protection = self._protection
+        assert protection is not None  # noqa: S101 - a locked ring makes no keys
+        header: dict[str, Plain] = {"what": what, "protection": protection.kind}
+        write_private(path, canonical(protection.closed(header, secret.raw)))
 
     def trouble(self, number: int) -> str | None:
         """Why a key cannot be read from its file, as far as is seen without opening it."""
         path = self.path(number)
-        if not path.exists():
-            return "is gone"
-        if not self.is_there(number):
-            return "is empty"
         try:
+            if not path.stat().st_size:
+                return "is empty"
             stored = _stored(path, _KEY_OF.format(number, self._role))
+        except FileNotFoundError:
+            return "is gone"
         except DamagedKeyringError as error:
             return f"is damaged ({error.why})"
         except KeyringError as error:
@@ -435,13 +410,24 @@ class Secrets:
         """Where a key is kept."""
         return self._directory / f"key-{number:03d}"
 
-    def _unlocked(self) -> Protection:
-        if self._protection is None:
+    def _opened(self, what: str, path: Path) -> bytes:
+        """The secret in a file that was written for this purpose."""
+        protection = self._protection
+        if protection is None:
             raise KeyringError(
                 f"the secrets in {self._directory} are locked; open the ring with its passphrase "
                 "or key file"
             )
-        return self._protection
+        stored = _stored(path, what)
+        if stored.get("protection") != protection.kind:
+            kinds = f"protected by {stored.get('protection')}, and {protection.kind} was given"
+            raise KeyringError(f"cannot open {path}: it is {kinds}")
+        try:
+            return protection.opened(stored)
+        except InvalidTag:
+            raise KeyringError(f"cannot open {path}: {protection.wrong}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedKeyringError(path, f"its fields are not as written ({error})") from None
 
 
 def key_files(directory: Path) -> list[Path]:

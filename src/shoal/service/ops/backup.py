@@ -220,7 +220,7 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
                 ring=RingNote(
                     fingerprint=listed.listed.fingerprint,
                     unused=listed.ring.unused,
-                    suites=len(listed.ring.suites),
+                    suites=len({key.suite for key in listed.ring.keys}),
                     active=listed.ring.schedule.active,
                 ),
                 files=tuple(writer.entries),

@@ -36,7 +36,7 @@ from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.db.tables import tags, tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
-from shoal.service.keyring.keys import Revival, Revived, next_number
+from shoal.service.keyring.keys import Revived, next_number
 from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
@@ -152,18 +152,11 @@ def restore(
             if number is None:
                 times = {"since": manifest.made, "now": now}
                 number = next_number(ring.unused, suites=ring.suites, active=ring.active, **times)
-            revival = None
+            keyring = None
             if manifest.keys:  # what would keep them from going on is found at once
                 protection = unlock(home.keys)
-                home.keyring(protection, identity=identity)
-                revival = Revival(
-                    directory=home.keys,
-                    protection=protection,
-                    identity=identity,
-                    now=now,
-                    first_number=number,
-                )
-                revival.check()
+                keyring = home.keyring(protection, identity=identity, clock=lambda: now)
+                keyring.check_revival(number)
             with closing(_database(archive, home, write, migrate=migrate)) as database:
                 _end_leases(database, home)
                 open_batches = [] if waiting is None else _open_batches(database)
@@ -179,7 +172,7 @@ def restore(
                 """All if a batch may have been released since; else those past their deletion."""
                 return waiting == "drop" or (key.deletes_at <= now and key.number not in keep)
 
-            revived = None if revival is None else revival.revive(doomed)
+            revived = None if keyring is None else keyring.revive(number, doomed)
             return Restored(
                 directory=directory,
                 manifest=manifest,

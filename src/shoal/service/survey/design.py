@@ -85,7 +85,7 @@ class Design:
         checks.fraction(participation=self.participation)
         reports = checks.count(reports_per_person=self.reports_per_person)
         object.__setattr__(self, "reports_per_person", reports)
-        if self.terms.crowd(self.batches.minimum) < 1:
+        if self.crowd < 1:
             raise UnreachableTargetError(
                 f"any guarantee with minimum={self.batches.minimum}",
                 f"nobody hides {reports} reports of one person",
@@ -105,7 +105,7 @@ class Design:
     @property
     def crowd(self) -> int:
         """People among whom each report hides in the smallest batch."""
-        return self.terms.crowd(self.batches.minimum)
+        return self.terms.honest(self.batches.minimum) // self.reports_per_person
 
     @cached_property
     def plan(self) -> Plan:
@@ -114,7 +114,7 @@ class Design:
         Of several reports each is planned for about its share, to choose by; see ``device``.
         """
         options = plan(
-            epsilon=self._share,
+            epsilon=self.epsilon / math.sqrt(self.reports_per_person),
             delta=self.terms.delta_taking_part,
             n=self.crowd,
             categories=self.categories,
@@ -135,15 +135,11 @@ class Design:
     def _for_several(self, chosen: Device) -> Device:
         """The same kind with the least noise with which R reports together keep epsilon."""
         if isinstance(chosen, MultiMessageMechanism):
-            return self._searched(partial(self._calibrated, chosen), self._share, self.epsilon)
+            about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
+            return self._searched(partial(self._calibrated, chosen), about, self.epsilon)
         most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
         start = min(most, chosen.local_epsilon)
         return self._searched(partial(_with_epsilon, chosen), start, most)
-
-    @property
-    def _share(self) -> float:
-        """About what one of a person's reports may cost, to begin with."""
-        return self.epsilon / math.sqrt(self.reports_per_person)
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""

@@ -320,10 +320,16 @@ class Stated:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Stated:
-        """From plain values."""
-        _check_described(stored["mechanism"], len(stored["answers"]))
+        """From plain values; refuses a mechanism for other answers, or with endless numbers."""
+        mechanism, answers = stored["mechanism"], len(stored["answers"])
+        k = checks.count(0, k=mechanism.get("k", answers))
+        if k != answers:
+            raise InvalidArgumentError("k", k, f"a mechanism for the {answers} answers listed")
+        bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
+        if bits > _MOST_BITS:
+            raise InvalidArgumentError("modulus_bits", bits, f"at most {_MOST_BITS}")
         return cls(
-            device=restored(stored["mechanism"]),
+            device=restored(mechanism),
             batches=Batches(**stored["batches"]),
             epsilon=stored["epsilon"],
             terms=Terms(**{name: stored[name] for name in _TERMS}),
@@ -364,7 +370,22 @@ class Survey:
     def __post_init__(self) -> None:
         for name in _TEXTS:
             _check_text(name, getattr(self, name), LONGEST_TEXT)
-        self._check_answers()
+        answers, device = self.answers, self.device
+        if isinstance(device, NumberMechanism):
+            if answers:
+                expected = "no list of answers beside a mechanism for numbers"
+                raise InvalidArgumentError("answers", len(answers), expected)
+        elif not isinstance(device, AnswerMechanism):
+            named = getattr(device, "name", device)
+            expected = "a mechanism for answers or for numbers"
+            raise InvalidArgumentError("device", named, expected)
+        elif len(answers) != device.k:
+            expected = f"{device.k} answers, as the mechanism has"
+            raise InvalidArgumentError("answers", len(answers), expected)
+        for answer in answers:
+            _check_text("answer", answer, LONGEST_ANSWER)
+        if len(set(answers)) < len(answers):
+            raise InvalidArgumentError("answers", "repeated", "answers that differ")
         for name, least in _LEAST.items():
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
         if self.not_after <= self.not_before:
@@ -382,39 +403,10 @@ class Survey:
                 "ask for a larger minimum, more noise, fewer reports per person or more epsilon",
             )
 
-    def _check_answers(self) -> None:
-        answers, device = self.answers, self.device
-        if isinstance(device, NumberMechanism):
-            if answers:
-                expected = "no list of answers beside a mechanism for numbers"
-                raise InvalidArgumentError("answers", len(answers), expected)
-            return
-        if not isinstance(device, AnswerMechanism):
-            named = getattr(device, "name", device)
-            expected = "a mechanism for answers or for numbers"
-            raise InvalidArgumentError("device", named, expected)
-        if len(answers) != device.k:
-            expected = f"{device.k} answers, as the mechanism has"
-            raise InvalidArgumentError("answers", len(answers), expected)
-        for answer in answers:
-            _check_text("answer", answer, LONGEST_ANSWER)
-        if len(set(answers)) < device.k:
-            raise InvalidArgumentError("answers", "repeated", "answers that differ")
-
     @cached_property
     def id(self) -> SurveyId:
         """The hash of the configuration."""
         return SurveyId.of(self.configuration())
-
-    @property
-    def slots(self) -> int:
-        """Messages in one report, the empty ones included."""
-        return self.device.slots
-
-    @property
-    def message_bytes(self) -> int:
-        """Length of every message."""
-        return self.device.message_bytes
 
     @property
     def terms(self) -> Terms:
@@ -455,8 +447,8 @@ class Survey:
             # What follows from the parameters: a machine that derives other numbers has to refuse,
             # and a client in another language need not derive any.
             "sampler": dict(self.device.integers),
-            "message_bytes": self.message_bytes,
-            "slots": self.slots,
+            "message_bytes": self.device.message_bytes,
+            "slots": self.device.slots,
             "batches": asdict(self.batches),
             "shuffler": asdict(self.shuffler),
             "analyzer": asdict(self.analyzer),
@@ -492,16 +484,6 @@ def _check_text(name: str, text: object, longest: int) -> None:
     if not isinstance(text, str) or not text.replace("\ufeff", "").strip() or len(text) > longest:
         expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
         raise InvalidArgumentError(name, text, expected)
-
-
-def _check_described(mechanism: Mapping[str, Any], answers: int) -> None:
-    """Refuse a description for other answers, or with numbers longer than any message."""
-    k = checks.count(0, k=mechanism.get("k", answers))
-    if k != answers:
-        raise InvalidArgumentError("k", k, f"a mechanism for the {answers} answers listed")
-    bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
-    if bits > _MOST_BITS:
-        raise InvalidArgumentError("modulus_bits", bits, f"at most {_MOST_BITS}")
 
 
 def _check_room(device: Device, *, suite: str, token_bytes: int) -> None:

@@ -42,10 +42,6 @@ class Terms:
         # The fraction as it was written: 0.1 is one tenth, not the float next to it.
         return math.floor(valid * (1 - Fraction(repr(float(self.dishonest)))))
 
-    def crowd(self, valid: int) -> int:
-        """The people among whom each of one person's reports hides, that person included."""
-        return self.honest(valid) // self.reports_per_person
-
     @property
     def taking_part(self) -> float:
         """Probability that a person reports at all, or a little more."""
@@ -67,8 +63,8 @@ class Terms:
 
 def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
     """R adaptive rounds among floor(honest / R) people each; R = 1 is the accountant's answer."""
-    honest, crowd = terms.honest(valid), terms.crowd(valid)
-    reports = terms.reports_per_person
+    honest, reports = terms.honest(valid), terms.reports_per_person
+    crowd = honest // reports  # people among whom each report hides, the person included
     if crowd < 1:
         raise UnreachableTargetError(
             f"any guarantee with {valid} valid reports",
@@ -77,11 +73,24 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
         )
     guarantee = _accounted(device, crowd, terms.delta_taking_part, reports)
     as_accounted = reports == 1 and terms.taking_part == 1
+    assumptions = [
+        guarantee.assumptions[0],
+        f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
+        f"one person sends at most {reports} report{'s' * (reports > 1)} over the survey's life",
+        "that this is so is assumed, not enforced, unless tokens are used",
+        "batches of different people do not add up",
+    ]
+    if terms.participation < 1:
+        seen = f"delta = {up(terms.delta_taking_part)}"
+        assumptions += [
+            f"each person takes part with probability {terms.participation:g}",
+            f"once somebody is seen to take part, what holds for them is epsilon at {seen}",
+        ]
     return replace(
         guarantee,
         n=honest,
         delta=terms.delta,
-        assumptions=_assumptions(guarantee, valid, honest, terms),
+        assumptions=tuple(assumptions),
         # What is claimed for several reports, or for a coin, is another claim than the one below
         # which no analysis can go.
         lower_bound=guarantee.lower_bound if as_accounted else lambda: 0.0,
@@ -104,22 +113,3 @@ def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarant
             if not guarantees and composition == _OTHERS[-1]:
                 raise
     return min(guarantees, key=lambda guarantee: guarantee.epsilon)
-
-
-def _assumptions(guarantee: Guarantee, valid: int, honest: int, terms: Terms) -> tuple[str, ...]:
-    reports, participation = terms.reports_per_person, terms.participation
-    plural = "s" * (reports > 1)
-    stated = [
-        guarantee.assumptions[0],
-        f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
-        f"one person sends at most {reports} report{plural} over the survey's life",
-        "that this is so is assumed, not enforced, unless tokens are used",
-        "batches of different people do not add up",
-    ]
-    if participation < 1:
-        stated.append(f"each person takes part with probability {participation:g}")
-        stated.append(
-            "once somebody is seen to take part, what holds for them is epsilon at "
-            f"delta = {up(terms.delta_taking_part)}"
-        )
-    return tuple(stated)
