@@ -1018,7 +1018,7 @@ def _fail_disk(patch, call):
     if call == "write":
         patch.setattr(files.os, "write", full)
     else:
-        patch.setattr(files, "_sync_data", full)
+        patch.setattr(files, "sync_data", full)
 
 
 def _ids(database, *wanted):
