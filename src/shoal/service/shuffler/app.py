@@ -91,18 +91,9 @@ class Handlers:
         if after is not None and not requests.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         listed = await run_in_threadpool(self.store.batches.listed, survey.id, after)
+        names = {"id": "batch"}
         shown: list[Plain] = [
-            {
-                "batch": info.id,
-                "state": info.state,
-                "key": info.inner_key,
-                "reports": info.reports,
-                "records": info.records,
-                "bytes": info.bytes,
-                "digest": info.digest,
-                "closed": info.closed,
-            }
-            for info in listed
+            {names.get(name, name): value for name, value in vars(info).items()} for info in listed
         ]
         return small({"batches": shown})
 
