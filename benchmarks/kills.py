@@ -4,7 +4,8 @@ A shuffler, two workers and an analyzer run as the command line starts them. Peo
 reports, each until it is acknowledged. Meanwhile processes are killed at random, those that open
 envelopes for a worker included, every other time while somebody holds a claim, and whoever is
 missing is started again at once, as a supervisor does. Everybody's answer is known and all but
-surely sent as it is, so the published counts tell who was lost and who was counted twice.
+surely sent as it is, so the published counts tell who was lost and who was counted twice. The
+survey ends soon after the last kill, so that the last batch closes, too.
 
 A claim is taken over when no row names its owner any more: a killed worker's by another, a living
 one's because it is done. The longest time is therefore never below the time of a takeover.
@@ -48,12 +49,14 @@ KILLS = 100
 ANSWERS = 2000
 TARGET = 2 * ANSWERS  # reports of a batch
 BATCHES = 10
-RATE = 300.0  # reports a second
+RATE = 180.0  # reports a second
+DURATION = 280  # seconds from the beginning to the end of the survey
 CONNECTIONS = 32
 LONGEST_TAKEOVER = 5.0
 LONGEST_DRAIN = 30.0
 _DAY = 86_400
-_GAP = 1.2  # seconds between two kills, on average
+_GAP = 0.9  # seconds between two kills, on average
+_HURRY = 40  # seconds before the end: what is left is sent as fast as it goes
 _LOOK = 0.05  # seconds between two looks at the claims
 _AT_MOST = 300.0  # seconds that anything may take before the benchmark gives up
 _HEADERS = {"Content-Type": "application/octet-stream"}
@@ -110,6 +113,7 @@ class Site:
 
     def __post_init__(self) -> None:
         now = system_clock()
+        self.end = now + DURATION
         self.rings = {
             role: Keyring.create(self.home(role).keys, role=role, protection=Protection.none())
             for role in ROLES
@@ -124,11 +128,11 @@ class Site:
             purpose="To see that everybody is counted once.",
             device=RandomizedResponse(k=ANSWERS, epsilon=30.0),
             answers=tuple(map(str, range(ANSWERS))),
-            batches=Batches(minimum=TARGET // 2, target=TARGET, max_age=_DAY),
+            batches=Batches(minimum=2, target=TARGET, max_age=_DAY),
             epsilon=30.01,
             delta=1e-6,
             not_before=now - _DAY,
-            not_after=now + _DAY,
+            not_after=self.end,
             shuffler=parties["shuffler"],
             analyzer=parties["analyzer"],
         )
@@ -170,7 +174,9 @@ class Site:
         if name == "analyzer":
             words += ["--public-results"]
         command = [sys.executable, "-m", "shoal", *words]
-        self.running[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603
+        self.running[name] = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     def start_missing(self) -> None:
         """Start again who has died."""
@@ -225,10 +231,10 @@ class Site:
 
     def published(self) -> int:
         """How many reports are in published batches."""
-        try:
-            return sum(batch["valid"] for batch in httpx.get(self.results).json()["batches"])
-        except (httpx.HTTPError, ValueError, KeyError):
-            return 0  # killed, or about to be there
+        query = sa.text("SELECT sum(valid) FROM collections WHERE state = 'PUBLISHED'")
+        with suppress(sa.exc.OperationalError), self.engines["analyzer"].connect() as connection:
+            return int(connection.scalar(query) or 0)
+        return 0  # asked again in a moment
 
 
 def _answers(url: str) -> bool:
@@ -346,11 +352,14 @@ def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
             url = f"{site.url('shuffler')}/v1/surveys/{site.survey.id}/reports"
             watch, people = Watch(site), People(url, reports)
             try:
-                killed = _kill(site, watch)
-                last = time.monotonic()
+                killed = _kill(site, watch, people)
                 people.wait()
+                while system_clock() <= site.end:
+                    site.start_missing()
+                    time.sleep(_LOOK)
+                over = time.monotonic()
                 _wait(lambda: site.start_missing() or site.published() >= len(reports))
-                drained = time.monotonic() - last
+                drained = time.monotonic() - over
                 _wait(lambda: not watch.waiting)
             finally:
                 people.wait()
@@ -370,15 +379,16 @@ def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
         at_most=LONGEST_TAKEOVER,
         note=f"{watch.orphans} kills while something was claimed",
     )
-    what = "from the last kill to everything published"
+    what = "from the end of the survey to everything published"
     yield Result(heading=heading, what=what, value=drained, unit="s", at_most=LONGEST_DRAIN)
 
 
-def _kill(site: Site, watch: Watch) -> Counter[str]:
+def _kill(site: Site, watch: Watch, people: People) -> Counter[str]:
     """Kill at random, and start again who is missing; how often each was killed."""
     draw = random.Random(7)  # noqa: S311 - which process dies is no secret
     killed: Counter[str] = Counter()
     while killed.total() < KILLS:
+        people.hurry = system_clock() > site.end - _HURRY
         until = time.monotonic() + draw.expovariate(1 / _GAP)
         aimed = killed.total() % 2 == 1
         while time.monotonic() < until or (

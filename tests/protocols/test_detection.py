@@ -167,7 +167,7 @@ def test_no_size_of_groups_makes_more_of_nobody_than_the_bound():
         assert bound <= false
         largest = 2 * ladder.top / channel.sent
         worst = 0.0
-        for holders in np.unique(np.geomspace(1, min(largest, channel.n), 16).astype(int)).tolist():
+        for holders in np.unique(np.geomspace(1, min(largest, channel.n), 40).astype(int)).tolist():
             law = cell_law(channel, holders, top=int(detector.edges[-1]))
             background = Background(((np.arange(law.size), law),) * channel.tables)
             worst = max(worst, detector.passing(background))

@@ -125,7 +125,7 @@ async def _answered(shuffler, transport, directory):
                 policy=Policy(minimum=2),
                 settings=QUICK,
             ) as client:
-                assert isinstance(await client.report(shuffler.survey, "red"), Sent)
+                assert isinstance(await client.report(shuffler.survey, "car"), Sent)
 
 
 def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler, analyzer, fetcher):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoal.sealing import KeyPair
+from shoal.service.db.leases import LEASE
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool, ProcessesLostError
@@ -241,7 +242,7 @@ def test_what_kills_every_worker_is_set_aside_while_others_open(shuffler, monkey
         return real(pool, wire, pair, body, **named)
 
     monkeypatch.setattr(Pool, "open_reports", deadly)
-    lives(shuffler, shuffler.worker(attempts=1), 8)
+    lives(shuffler, shuffler.worker(attempts=1), 13)
     assert shuffler.tallies() == {"opened": 39, "unreadable": 1}
 
 
@@ -256,6 +257,24 @@ def test_nothing_is_set_aside_while_nothing_opens(shuffler, monkeypatch):
         patch.setattr(Pool, "open_reports", dying)
         lives(shuffler, shuffler.worker(attempts=3))
     assert shuffler.tallies() == {}
+    shuffler.work()
+    assert shuffler.released() == [40]
+
+
+def test_reports_whose_processes_somebody_killed_wait_a_moment_only(shuffler, monkeypatch):
+    shuffler.receive(shuffler.reports(40))
+    real, killed = Pool.open_reports, []
+
+    def once(*given, **named):
+        if not killed:
+            killed.append(True)
+            raise ProcessesLostError
+        return real(*given, **named)
+
+    monkeypatch.setattr(Pool, "open_reports", once)
+    shuffler.work()
+    assert shuffler.released() == []
+    shuffler.clock.advance(LEASE)
     shuffler.work()
     assert shuffler.released() == [40]
 

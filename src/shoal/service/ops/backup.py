@@ -431,8 +431,10 @@ def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
     try:
         copy_sqlite(source, copy, progress)
     except sqlite3.Error as error:
-        # Only the copy is written to.
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            raise _broken(str(error)) from error
+        if code == sqlite3.SQLITE_FULL:  # only the copy is written to
             advice = "make room there, or choose another place"
             why = f"there is no room for a copy of the database in {scratch.parent}"
             raise BackupError("cannot make the backup", why, advice) from error

@@ -350,10 +350,13 @@ class ShufflerWorker:
                     self._store.reports.recount(work, -1)
                 leases.release(owner, rows=rows)
             raise
-        except Exception:  # noqa: BLE001 - nor what is wrong with one piece of work
+        except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
             _log.error("work_failed", extra=_about(work), exc_info=True)
+            # Processes that somebody killed are there again; reports that kill them come in ever
+            # smaller pieces, each after a moment.
+            moment = isinstance(error, ProcessesLostError)
             with suppress(ShoalError):
-                leases.put_off(owner, self._pace.retry, rows=rows)
+                leases.put_off(owner, seconds if moment else self._pace.retry, rows=rows)
 
 
 def _about(work: Claim | SealedBatch) -> dict[str, object]:
