@@ -260,10 +260,10 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         post(client, shuffler, shuffler.reports_of(50))
         shuffler.work()
         wait_for(lambda: analyzer.store.results.survey(shuffler.survey.id).batches)
-        with worker:
-            stop.set()
-            thread.join(60)
-            assert not thread.is_alive()
+        stop.set()
+        thread.join(60)
+        assert not thread.is_alive()
+        worker.close()
         assert analyzer.store.results.survey(shuffler.survey.id).combined()["valid"] == 50
         copied = analyzer.store.key_lists.all()[shuffler.survey.shuffler.fingerprint]
         assert copied == client.get("/v1/keys").content
@@ -284,8 +284,8 @@ def test_a_worker_goes_on_after_trouble(parties):
 
     stop = Event()
     worker = AnalyzerWorker(analyzer.store, analyzer.keyring, source, Pool(0), interval=0.001)
-    with worker:
-        worker.run(stop)
+    worker.run(stop)
+    worker.close()
     assert len(calls) == 3
 
 
@@ -309,7 +309,7 @@ def test_a_worker_keeps_keys_that_waiting_batches_need(parties):
     assert worker.step()
     assert analyzer.document(shuffler.survey, held.batch)["valid"] == 50
     assert analyzer.store.collections.keys_in_use() == set()
-    with worker:
-        worker.step()
+    worker.step()
     assert 0 in analyzer.keyring.gone()
     assert analyzer.store.forget_key(0) == 0, "its tags went with it"
+    worker.close()

@@ -385,6 +385,9 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
             stop.wait(wait)
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         """Leave everything to others, and close the connections."""
         for collector in self._collectors.values():
             collector.source.close()

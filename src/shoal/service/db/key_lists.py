@@ -49,7 +49,7 @@ class CachedKeyList:
         return now <= self.valid_until and not is_ahead(self.issued, now)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class KeyLists:
     """The lists in one database, whoever of its processes fetched them."""
 

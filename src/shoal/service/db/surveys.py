@@ -50,7 +50,7 @@ LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and i
 _REMOVED = b""  # the configuration of a survey that was removed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Surveys:
     """The surveys of a store; whatever is left of one is in the tables ``traces``."""
 
