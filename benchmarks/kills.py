@@ -234,9 +234,12 @@ class Site:
 
     def counted(self) -> np.ndarray:
         """How often each answer was counted in what is published."""
+        counted = np.zeros(ANSWERS, dtype=np.int64)
         with opened(self.home("analyzer")) as store:
-            counts = store.results.counts(self.survey.id)
-        return sum((each.cells for each in counts.values()), np.zeros(ANSWERS, dtype=np.int64))
+            for collection in store.collections.of(self.survey.id):
+                if collection.state == "PUBLISHED" and collection.counts is not None:
+                    counted += collection.counts.cells
+        return counted
 
     def published(self) -> int:
         """How many reports are in published batches."""

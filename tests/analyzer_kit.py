@@ -161,7 +161,7 @@ class DirectSource:
 
     def offers(self):
         return [
-            Offer(batch=info.id, digest=info.digest, size=info.bytes, key=info.inner_key)
+            Offer(batch=info.id, digest=info.digest, size=info.bytes, key=info.key)
             for info in self._store.batches.listed(self._survey)
             if info.state in READY and info.digest and info.bytes
         ]

@@ -115,7 +115,7 @@ def test_a_directory_whose_names_are_seen_is_warned_about(embedded):
 
 def test_an_older_store_a_damaged_one_and_none(embedded):
     home = embedded.home("shuffler")
-    path = home.default_database
+    path = home.directory / "store.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE shuffler_revision SET version_num = '9999'")
     connection.close()
@@ -220,7 +220,7 @@ def test_a_survey_that_the_analyzer_does_not_know(embedded):
 
 
 def test_databases_that_were_not_seen_are_not_called_different(embedded):
-    embedded.home("analyzer").default_database.unlink()
+    (embedded.home("analyzer").directory / "store.sqlite").unlink()
     told = examine([str(embedded.directory)]).parts["both together"]
     (store,) = (finding for finding in told if finding.check == "store")
     assert (store.state, store.detail.partition(":")[0]) == (State.WARN, "not compared")

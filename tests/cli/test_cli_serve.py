@@ -165,7 +165,7 @@ def test_a_port_of_metrics_that_is_taken_says_so(embedded):
 @pytest.mark.usefixtures("next_step")
 def test_a_directory_of_an_older_version_is_brought_up_to_date(embedded):
     for role in ROLES:
-        embedded.home(role).default_database.unlink()
+        (embedded.home(role).directory / "store.sqlite").unlink()
         (embedded.home(role).directory / "store-id").unlink()
         older = Database(embedded.home(role).url)
         older.migrate(role, BEFORE[role])

@@ -650,7 +650,7 @@ class StoreContract:
         assert store.batches.listed(survey.id) == []
         batch, digest = shuffle(store)
         (info,) = store.batches.listed(survey.id)
-        assert (info.id, info.state, info.inner_key) == (batch, "SHUFFLED", 0)
+        assert (info.id, info.state, info.key) == (batch, "SHUFFLED", 0)
         assert (info.reports, info.records, info.digest) == (20, 20, digest)
         assert info.closed == clock() - clock() % HOUR
         assert store.batches.listed(survey.id, after=batch) == []
@@ -1018,7 +1018,7 @@ def _fail_disk(patch, call):
     if call == "write":
         patch.setattr(files.os, "write", full)
     else:
-        patch.setattr(files, "_sync_data", full)
+        patch.setattr(files, "sync_data", full)
 
 
 def _ids(database, *wanted):

@@ -47,11 +47,22 @@ def tags(*numbers):
     return np.array([[number] * 16 for number in numbers], dtype=np.uint8).reshape(-1, 16)
 
 
+def admitted(marks):
+    return Admitted(np.zeros((len(marks), 1), np.uint8), marks, {"unopened": 2})
+
+
+def fresh(analyzer, held, marks):
+    """The first bytes of the tags that no earlier batch had."""
+    left = analyzer.store.collections.fresh(held, admitted(marks))
+    assert left.rejected == {"unopened": 2, "replayed": len(marks) - len(left.tags)}
+    assert len(left.messages) == len(left.tags)
+    return left.tags[:, 0].tolist()
+
+
 def opened(analyzer, held, marks, *, withheld=None):
-    found = Admitted(np.zeros((len(marks), 1), np.uint8), marks, {"unopened": 2})
     counts = Counts(np.array([len(marks), 0, 0]), len(marks))
     return analyzer.store.collections.opened(
-        held, found, counts, valid=len(marks), withheld=withheld
+        held, admitted(marks), counts, valid=len(marks), withheld=withheld
     )
 
 
@@ -125,21 +136,16 @@ def test_tags_are_unique_in_a_survey_and_key(analyzer):
     held = received(analyzer, survey)
     assert opened(analyzer, held, tags(1, 2)).state == schema.OPENED
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
-    assert analyzer.store.collections.known(second, tags(1, 2, 5, 2)).tolist() == [
-        True,
-        True,
-        False,
-        True,
-    ]
+    assert fresh(analyzer, second, tags(1, 2, 5, 2)) == [5]
     assert opened(analyzer, second, tags(5, 2)) is None
     assert analyzer.store.collections.find(survey.id, SECOND).state == schema.RECEIVED, (
         "all or nothing"
     )
-    assert analyzer.store.collections.known(second, tags(5)).tolist() == [False]
+    assert fresh(analyzer, second, tags(5)) == [5]
     assert opened(analyzer, second, tags(5)).state == schema.OPENED
     other = analyzer.asking(name="another")
     third = received(analyzer, other)
-    assert not analyzer.store.collections.known(third, tags(1, 2, 5)).any()
+    assert fresh(analyzer, third, tags(1, 2, 5)) == [1, 2, 5]
     assert opened(analyzer, third, tags()).valid == 0
 
 
@@ -178,14 +184,14 @@ def test_many_tags_at_once(analyzer, monkeypatch):
     marks = marks.reshape(-1, 16)
     assert opened(analyzer, received(analyzer, survey), marks).valid == 12_000
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
-    assert analyzer.store.collections.known(second, marks).all()
+    assert fresh(analyzer, second, marks) == []
     monkeypatch.setattr("shoal.service.db.tags.AT_ONCE", 5000)
     written = []
     write = analyzer.database.write
     monkeypatch.setattr(analyzer.database, "write", lambda: written.append(1) or write())
     assert analyzer.store.forget_key(3) == 12_000
     assert len(written) == 3, "others write in between"
-    assert not analyzer.store.collections.known(second, marks).any()
+    assert len(fresh(analyzer, second, marks)) == 12_000
 
 
 def test_the_whole_way(analyzer):

@@ -25,7 +25,7 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.opening import Pool, Processes, ProcessesLostError, batch_of
+from shoal.service.opening import Pool, ProcessesLostError, batch_of
 from shoal.service.wire import Wire
 
 HERE = Pool(0)
@@ -280,15 +280,15 @@ def test_a_process_killed_from_outside_is_replaced(pool):
 
 
 def test_work_that_kills_every_process_is_an_error():
-    with Processes(2) as processes, pytest.raises(ProcessesLostError, match="lack of memory"):
+    with Pool(2) as processes, pytest.raises(ProcessesLostError, match="lack of memory"):
         list(processes.map(os._exit, [1]))
 
 
 ORPHANS = """
 import os, sys
-from shoal.service.opening import Processes
+from shoal.service.opening import Pool
 if __name__ == "__main__":
-    processes = Processes(2)
+    processes = Pool(2)
     list(processes.map(abs, range(9)))
     print(*processes._executor._processes, flush=True)
     sys.stdin.read()

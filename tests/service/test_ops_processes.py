@@ -138,7 +138,7 @@ def test_a_worker_that_is_stopped_while_it_works_gives_its_claim_back(embedded, 
         closing(ShufflerStore(database, home.directory, system_clock)) as store,
     ):
         store.reports.receive([Arrival(survey.id, 0, b"".join(sent[:20]))])
-        run_worker(Settings(home=home, protection=Protection.none()))
+        run_worker(Settings(home=home, protection=Protection.none(), gather=0))
         assert during == [[1, 1]]
         assert claims() == [0, 1]
         assert store.reports.tallies(survey.id)["opened"] == 20

@@ -154,7 +154,7 @@ def test_a_first_write_that_fails_leaves_no_file(segments, tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_sync_data", full)
+        patch.setattr(files, "sync_data", full)
         for _ in range(3):
             with pytest.raises(StoreUnavailableError):
                 append(segments, b"never")

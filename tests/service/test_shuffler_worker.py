@@ -97,7 +97,7 @@ def test_batches_never_mix_keys_of_the_analyzer(shuffler):
     assert shuffler.released() == [22, 25]
     for info in shuffler.store.batches.listed(shuffler.survey.id):
         heads = {record[1] for record in records_of(shuffler, info.id)}
-        assert heads == {info.inner_key}
+        assert heads == {info.key}
 
 
 def test_a_pool_of_processes_gives_the_same(shuffler):

@@ -210,8 +210,8 @@ def test_files_that_nobody_refers_to_are_kept_for_an_hour(lite):
     now = SimpleNamespace(seconds=0.0)
     for grace in (
         careful._segments._grace,
-        careful.garbage._parts,
-        careful.garbage._files,
+        careful.garbage.parts_grace,
+        careful.garbage.files_grace,
     ):
         grace._steady = lambda: now.seconds
     assert careful.garbage.collect() == 0

@@ -12,14 +12,14 @@ import signal
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from multiprocessing import connection
 from threading import Lock, Thread
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,18 +59,42 @@ class _Task(Generic[Given, Made]):
     future: Future[Made]
 
 
-class Processes:
-    """So many processes; with 0 or 1 the work is done in this one."""
+@dataclass(frozen=True, eq=False)
+class OpenedReports:
+    """Sealed messages of whole reports, by the number of the analyzer's key that opens them.
+
+    ``by_key`` has the records of ``counts[key]`` reports, in an order that means nothing;
+    ``rejected`` reports did not open; ``unopened`` are they, one after the other.
+    """
+
+    by_key: dict[int, bytes]
+    counts: dict[int, int]
+    rejected: int
+    unopened: bytes = b""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """Messages of a batch, a row of bytes each, in the order of their records.
+
+    ``tags`` has 16 bytes of the SHA-256 of each message's record: equal ones are replays.
+    """
+
+    messages: Rows
+    tags: Rows
+    rejected: int
+
+
+class Pool(AbstractContextManager["Pool"]):
+    """Opens envelopes in so many processes; with 0 or 1 in this one.
+
+    ``width`` is how many pieces are worked on at once.
+    """
 
     def __init__(self, processes: int = 0) -> None:
-        self._processes = checks.count(0, processes=processes)
+        self.width = max(1, checks.count(0, processes=processes))
         self._executor: ProcessPoolExecutor | None = None
         self._lock = Lock()
-
-    @property
-    def width(self) -> int:
-        """How many pieces are worked on at once."""
-        return max(1, self._processes)
 
     def map(self, work: Callable[[Given], Made], pieces: Iterable[Given]) -> Iterator[Made]:
         """``work(piece)`` of all pieces, in their order.
@@ -110,19 +134,12 @@ class Processes:
     def _running(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._executor is None:
-                self._executor = _spawned(self._processes)
+                self._executor = _spawned(self.width)
             return self._executor
 
-    def close(self) -> None:
-        """End the processes; later work starts new ones."""
+    def __exit__(self, *_: object) -> None:
         if self._executor is not None:
             self._end(self._executor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _end(self, executor: ProcessPoolExecutor) -> None:
         """End these processes, and forget them unless others took their place already."""
@@ -130,36 +147,6 @@ class Processes:
             if self._executor is executor:
                 self._executor = None
         executor.shutdown(wait=True, cancel_futures=True)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedReports:
-    """Sealed messages of whole reports, by the number of the analyzer's key that opens them.
-
-    ``by_key`` has the records of ``counts[key]`` reports, in an order that means nothing;
-    ``rejected`` reports did not open; ``unopened`` are they, one after the other.
-    """
-
-    by_key: dict[int, bytes]
-    counts: dict[int, int]
-    rejected: int
-    unopened: bytes = b""
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedRecords:
-    """Messages of a batch, a row of bytes each, in the order of their records.
-
-    ``tags`` has 16 bytes of the SHA-256 of each message's record: equal ones are replays.
-    """
-
-    messages: Rows
-    tags: Rows
-    rejected: int
-
-
-class Pool(Processes):
-    """Opens envelopes in so many processes; with 0 or 1 in this one."""
 
     def open_reports(
         self,

@@ -114,10 +114,6 @@ class Access:
         """Browsers keep cookies by host, not by port: two analyzers may be on one machine."""
         return f"shoal-{self.analyzer.keyring.fingerprint[:8]}"
 
-    def charge(self, request: Request, cost: int = 1) -> None:
-        """Count a request of its address."""
-        self.addresses.charge(requests.sender(request), cost)
-
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
         name = request.cookies.get(self.cookie)
@@ -128,7 +124,7 @@ class Access:
 
         Who is logged in may see more than what is published: what for, or None.
         """
-        self.charge(request)
+        requests.charge(self.addresses, request)
         scope = await self.scope(request)
         if scope is not None and (survey is None or scope.survey in {None, survey}):
             return scope
@@ -146,12 +142,12 @@ class Access:
 
     async def login_page(self, request: Request) -> Response:
         """The form."""
-        self.charge(request)
+        requests.charge(self.addresses, request)
         return _login_form("", going=_going(request.query_params.get("going", "")))
 
     async def login(self, request: Request) -> Response:
         """Begin a session, or say why not."""
-        self.charge(request, LOGIN_COST)
+        requests.charge(self.addresses, request, LOGIN_COST)
         form = await self._form(request)
         going = _going(form.get("going", ""))
         token = form.get("token", "").strip()
@@ -169,7 +165,7 @@ class Access:
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
-        self.charge(request)
+        requests.charge(self.addresses, request)
         self._check_same_site(request)
         self.sessions.end(request.cookies.get(self.cookie))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
@@ -184,7 +180,7 @@ class Access:
             fields = parse_qs(body.decode(), max_num_fields=10)
         except ValueError:
             detail = "the form is not one of this dashboard's"
-            raise ProblemError(Problem(kind="malformed", status=400, detail=detail)) from None
+            raise ProblemError(Problem("malformed", 400, detail)) from None
         return {name: values[0] for name, values in fields.items()}
 
     def _check_same_site(self, request: Request) -> None:
@@ -203,7 +199,7 @@ class Access:
             host = urlsplit(origin or "").netloc
             same = origin is None or (bool(host) and host in hosts)
         if not same:
-            raise ProblemError(Problem(kind="forbidden", status=403, detail=_ELSEWHERE))
+            raise ProblemError(Problem("forbidden", 403, _ELSEWHERE))
 
     def _with_cookie(self, answer: Response, request: Request, name: str, age: int) -> Response:
         """For TLS only where the browser speaks it: a proxy in front says so."""

@@ -104,7 +104,7 @@ def finding() -> Finding:
 
 def missing(detail: str) -> ProblemError:
     """Nothing is at an address, and why."""
-    return ProblemError(Problem(kind="no_such_path", status=404, detail=detail))
+    return ProblemError(Problem("no_such_path", 404, detail))
 
 
 async def served(request: Request) -> Response:

@@ -287,7 +287,7 @@ class Dashboard:
 
     async def missing(self, request: Request) -> Response:
         """Nothing is at this address; there may be without the slash at its end."""
-        self.access.charge(request)
+        requests.charge(self.access.addresses, request)
         if request.url.path.endswith("/"):
             return await rendering.without_slash(request)
         raise assets.missing("there is nothing at this address")

@@ -38,7 +38,7 @@ def pages(analyzer: AnalyzerPages) -> list[Route]:
     addresses = Addresses(analyzer.limits)
 
     async def answer(request: Request) -> Response:
-        addresses.charge(requests.sender(request), 1)
+        requests.charge(addresses, request)
         try:
             name = SurveyId.from_text(request.path_params["survey"])
             survey = await run_in_threadpool(analyzer.store.surveys.get, name)

@@ -80,7 +80,7 @@ class Witness:
         width = batch.header.record_bytes
         records = [bytes(batch.body[at : at + width]) for at in range(0, len(batch.body), width)]
         assert batch.header.survey == self.surveys[number].id
-        assert {record[1] for record in records} == {info.inner_key} == {batch.header.key}
+        assert {record[1] for record in records} == {info.key} == {batch.header.key}
         assert batch.header.reports == info.reports == len(records)
         members = self._people_of(number, records)
         earlier = {each for people in self.batches[number].values() for each in people}
@@ -202,7 +202,7 @@ class Witness:
         for info in self.world.shuffler.store.batches.listed(survey.id):
             each = found[info.id]
             if each.state == REFUSED:
-                assert info.inner_key in gone, each.reason
+                assert info.key in gone, each.reason
                 self.seen["refused"] += 1
                 continue
             assert each.state == PUBLISHED

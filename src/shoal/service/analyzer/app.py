@@ -63,12 +63,12 @@ class Handlers:
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         return await requests.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         lists = await run_in_threadpool(self.store.key_lists.all)
         fingerprint = request.query_params.get("fingerprint")
         document = lists.get(fingerprint) if fingerprint is not None else None
@@ -76,12 +76,12 @@ class Handlers:
             (document,) = lists.values()
         if document is None:
             detail = "there is no copy of one such list; name the shuffler by its fingerprint"
-            raise ProblemError(Problem(kind="no_copy", status=404, detail=detail))
+            raise ProblemError(Problem("no_copy", 404, detail))
         return Response(document, media_type=JSON, headers={"Cache-Control": "no-cache"})
 
     async def surveys(self, request: Request) -> Response:
         """The surveys that are collected here."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         surveys = await run_in_threadpool(self.store.surveys.all)
         listed = [
             {"survey": str(survey.id), "name": survey.name, "question": survey.question}
@@ -91,13 +91,13 @@ class Handlers:
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
         return requests.configuration(survey.to_bytes())
 
     async def promise(self, request: Request) -> Response:
         """What one person is promised."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
         body = written(await run_in_threadpool(promise_json, survey))
         return Response(body, media_type=JSON, headers=requests.KEPT)
@@ -139,14 +139,11 @@ class Handlers:
 
     async def _authorized(self, request: Request) -> SurveyId:
         """The survey's name, if its results are for everybody or the request shows a token."""
-        self._charge(request)
+        requests.charge(self.addresses, request)
         name = requests.survey_named(request)
         if not self.public_results:
             await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return name
-
-    def _charge(self, request: Request) -> None:
-        self.addresses.charge(requests.sender(request), 1)
 
 
 def _wanted(request: Request) -> str:
@@ -158,7 +155,7 @@ def _wanted(request: Request) -> str:
         return CSV if CSV in types and JSON not in types else JSON
     if table not in {"json", "csv"}:
         detail = "format must be json or csv"
-        raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
+        raise ProblemError(Problem("malformed", 400, detail))
     return CSV if table == "csv" else JSON
 
 

@@ -30,7 +30,7 @@ from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.decode import decode, tallied
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
-from shoal.service.analyzer.source import BatchSource, checked, discard, download, path_of
+from shoal.service.analyzer.source import BatchSource, discard, download, path_of
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import (
     BUDGETED,
@@ -42,6 +42,7 @@ from shoal.service.analyzer.tables import (
 )
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import HOUR, Clock, system_clock
+from shoal.service.db.files import disk
 from shoal.service.db.leases import renewed
 from shoal.service.errors import (
     LeaseLostError,
@@ -59,6 +60,7 @@ INTERVAL = 30.0
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
 TALK_SECONDS = 900.0  # of one pass in which a shuffler is talked to about one survey
 _TALKING = (REQUESTED, PUBLISHED)  # what is left then needs the shuffler
+_AFTER_FAILURE = 10.0  # seconds
 
 _log = logging.getLogger(__name__)
 
@@ -223,7 +225,7 @@ class Collector:
         admitted = decode(device, wire, pair, batch.body, pool=self.pool)
         opened = None
         while opened is None:  # again only if another batch had one of the records meanwhile
-            fresh = admitted.without(self.store.collections.known(collection, admitted.tags))
+            fresh = self.store.collections.fresh(collection, admitted)
             reports = batch.header.reports
             valid, counts = tallied(device, fresh, reports=reports, slots=wire.slots)
             withheld = release_decision(self.survey, valid, counts).withheld
@@ -266,10 +268,25 @@ class Collector:
         return ReleaseDecision(valid, survey.honest(valid), guarantee, collection.reason)
 
     def _checked(self, path: Path, collection: Collection) -> BatchFile:
-        """What will never open is refused. A key that is not there yet may come, or come back."""
-        batch = checked(path, collection, self.survey)
-        if batch.header.key in self.keyring.gone():
-            self.keyring.pair(batch.header.key)
+        """The batch in a file, if it is one of this survey and says no more than it holds.
+
+        What will never open is refused. A key that is not there yet may come, or come back.
+        """
+        with disk("reading a batch"):
+            batch = BatchFile.read(path)
+        survey, wire, header = self.survey, Wire.of(self.survey), batch.header
+        size, ratio = wire.record_bytes, f"{header.records} of {header.reports} reports"
+        expected_ratio = f"{wire.slots} records per report"
+        for fits, expected, actual in (
+            (header.survey == survey.id, f"survey {survey.id}", header.survey),
+            (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
+            (header.record_bytes == size, f"records of {size} bytes", header.record_bytes),
+            (header.records == header.reports * wire.slots, expected_ratio, ratio),
+        ):
+            if not fits:
+                raise MalformedError("the batch", f"{expected}, got {actual}")
+        if header.key in self.keyring.gone():
+            self.keyring.pair(header.key)
         return batch
 
     def _refuse(self, collection: Collection, path: Path, error: ShoalError) -> Collection:
@@ -347,7 +364,10 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         return done
 
     def run(self, stop: Event) -> None:
-        """Work until told to stop; what is unavailable for a while is tried again."""
+        """Work until told to stop; what is unavailable for a while is tried again.
+
+        A defect is written down and does not end it.
+        """
         while not stop.is_set():
             wait = self.interval
             try:
@@ -359,6 +379,9 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
             except ShoalError as error:
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
+            except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
+                _log.exception("collecting_failed")
+                wait = _AFTER_FAILURE
             stop.wait(wait)
 
     def __exit__(self, *_: object) -> None:

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
+from shoal.service.analyzer.decode import REPLAYED, Admitted, packed, unpacked
 from shoal.service.analyzer.tables import (
     OPENED,
     PUBLISHED,
@@ -224,12 +224,14 @@ class Collections:
             raise LeaseLostError(f"batch {collection.batch}")
         return _read(connection, collection.survey, collection.batch)
 
-    def known(self, collection: Collection, tags: Rows) -> Mask:
-        """Which of these records were counted in an earlier batch."""
-        listed = _listed(tags)
+    def fresh(self, collection: Collection, admitted: Admitted) -> Admitted:
+        """The records without those that were counted in an earlier batch."""
+        tags = _listed(admitted.tags)
         with self.database.read() as connection:
-            known = known_tags(connection, collection.survey, int(collection.key or 0), listed)
-        return np.fromiter((tag in known for tag in listed), dtype=bool, count=len(listed))
+            known = known_tags(connection, collection.survey, int(collection.key or 0), tags)
+        fresh = np.fromiter((tag not in known for tag in tags), dtype=bool, count=len(tags))
+        rejected = {**admitted.rejected, REPLAYED: len(tags) - int(fresh.sum())}
+        return Admitted(admitted.messages[fresh], admitted.tags[fresh], rejected)
 
     def opened(
         self,

@@ -15,15 +15,12 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.protocols.base import Device
 from shoal.sealing import KeyPair
 from shoal.service.opening import TAG_BYTES, Pool, Rows, batch_of
 from shoal.service.wire import Wire
 from shoal.values import Counts
-
-Mask = npt.NDArray[np.bool_]
 
 AT_ONCE = 50_000  # records opened at a time
 
@@ -46,12 +43,6 @@ class Admitted:
     messages: Rows
     tags: Rows
     rejected: dict[str, int]
-
-    def without(self, known: Mask) -> Admitted:
-        """Without those that were counted before."""
-        fresh = ~known
-        rejected = {**self.rejected, REPLAYED: int(known.sum())}
-        return Admitted(self.messages[fresh], self.tags[fresh], rejected)
 
 
 def decode(

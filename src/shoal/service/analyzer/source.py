@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from shoal.errors import InvalidArgumentError, MissingExtraError, ShoalError
-from shoal.sealing import MalformedError, SurveyId
+from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Offer
-from shoal.service.batch_file import BatchFile
 from shoal.service.db.files import create, disk, sync_data, sync_directory, write_all
 from shoal.service.errors import (
     AlreadyCollectedError,
@@ -35,7 +34,6 @@ from shoal.service.errors import (
 )
 from shoal.service.keyring.secrets import exposed
 from shoal.service.survey import Survey
-from shoal.service.wire import Wire
 
 try:
     import httpx
@@ -358,23 +356,6 @@ def download(directory: Path, collection: Collection, source: BatchSource) -> Pa
     return path
 
 
-def checked(path: Path, collection: Collection, survey: Survey) -> BatchFile:
-    """The batch in a file, if it is one of this survey and says no more than it holds."""
-    with disk("reading a batch"):
-        batch = BatchFile.read(path)
-    wire, header = Wire.of(survey), batch.header
-    size, ratio = wire.record_bytes, f"{header.records} of {header.reports} reports"
-    for fits, expected, actual in (
-        (header.survey == survey.id, f"survey {survey.id}", header.survey),
-        (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
-        (header.record_bytes == size, f"records of {size} bytes", header.record_bytes),
-        (header.records == header.reports * wire.slots, f"{wire.slots} records per report", ratio),
-    ):
-        if not fits:
-            raise MalformedError("the batch", f"{expected}, got {actual}")
-    return batch
-
-
 def discard(path: Path) -> None:
     """Delete a batch that is not needed here any longer, if it is there."""
     with disk("deleting a batch"):
@@ -468,15 +449,11 @@ class _NoToken:
     def offers(self) -> list[Offer]:
         raise self.why
 
-    def fetch(self, batch: str, request: str) -> AbstractContextManager[Iterator[bytes]]:
+    @contextmanager
+    def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
         del batch, request
-
-        @contextmanager
-        def refused() -> Iterator[Iterator[bytes]]:
-            raise self.why
-            yield iter(())
-
-        return refused()
+        raise self.why
+        yield iter(())
 
     def acknowledge(self, batch: str, request: str, digest: str) -> None:
         del batch, request, digest

@@ -68,19 +68,31 @@ class Database:
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
         checks.positive(timeout=timeout)
-        parsed = _parsed(url)
+        expected = "sqlite:///path or postgresql+psycopg://user@host/database"
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise InvalidArgumentError("url", "no address of a database", expected) from None
         self.dialect = parsed.get_backend_name()
+        in_file = self.dialect == SQLITE and parsed.database not in {None, "", ":memory:"}
+        if not in_file and self.dialect != POSTGRESQL:
+            shown = parsed.render_as_string(hide_password=True)
+            raise InvalidArgumentError("url", shown, expected)
         self._files: _OpenFiles | None = None
-        if self.dialect == SQLITE:
+        if in_file:
             path = Path(str(parsed.database))
             with files.disk("opening the database"):
                 # SQLite gives its journals the same permissions.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 files.sync_directory(path.parent)
+            self._engine = _sqlite(parsed.set(drivername=SQLITE), timeout)
             self._files = _OpenFiles(path)
-            self._engine = _sqlite(parsed, timeout, self._files)
+            sa.event.listen(self._engine, "connect", self._files.opened)
+            sa.event.listen(self._engine, "close", self._files.closed)
+        elif find_spec("psycopg") is None:
+            raise MissingExtraError("a PostgreSQL store", "postgres")
         else:
-            self._engine = _postgresql(parsed, timeout)
+            self._engine = _postgresql(parsed.set(drivername="postgresql+psycopg"), timeout)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
 
     @contextmanager
@@ -147,14 +159,19 @@ class Database:
             return migrations.upgrade(connection, tree, to)
 
     def revision(self, tree: str) -> str | None:
-        """The revision the tables of ``tree`` are at; None if there are none."""
+        """The revision the tables of ``tree`` are at; None if there are none.
+
+        Refuses tables of a newer version.
+        """
         with self.read() as connection:
             return migrations.current(connection, tree)
 
     def require(self, tree: str) -> None:
         """Refuse to work with tables of another version, or files that are gone."""
-        with self.read() as connection:
-            migrations.require(connection, tree)
+        revision, newest = self.revision(tree), migrations.head(tree)
+        if revision != newest:
+            advice = "start it with --migrate, or see 'shoal doctor'"
+            raise StoreVersionError(migrations.shown(revision), migrations.shown(newest), advice)
         self.check_files("reading")
 
     def check_files(self, doing: str) -> None:
@@ -191,22 +208,6 @@ def _raise_unavailable(driver: Any, error: BaseException | None, doing: str) -> 
         raise kind(doing, reason) from error
 
 
-def _parsed(url: str) -> URL:
-    expected = "sqlite:///path or postgresql+psycopg://user@host/database"
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise InvalidArgumentError("url", "no address of a database", expected) from None
-    shown = parsed.render_as_string(hide_password=True)
-    if parsed.get_backend_name() == SQLITE and parsed.database not in {None, "", ":memory:"}:
-        return parsed.set(drivername=SQLITE)
-    if parsed.get_backend_name() != POSTGRESQL:
-        raise InvalidArgumentError("url", shown, expected)
-    if find_spec("psycopg") is None:
-        raise MissingExtraError("a PostgreSQL store", "postgres")
-    return parsed.set(drivername="postgresql+psycopg")
-
-
 class _OpenFiles:
     """Whether the files of an SQLite database are still those that are open.
 
@@ -228,14 +229,14 @@ class _OpenFiles:
         self._connections: set[int] = set()
         self._identities: tuple[_Identity, _Identity] = (None, None)
 
-    def opened(self, connection: object) -> None:
+    def opened(self, connection: object, _record: object) -> None:
         """A connection was opened, and has read from the database."""
         with self._lock:
             if not self._connections:  # nothing was open before: whatever is there counts
                 self._identities = _identity(str(self._path)), _identity(self._log_path)
             self._connections.add(id(connection))
 
-    def closed(self, connection: object) -> None:
+    def closed(self, connection: object, _record: object) -> None:
         """A connection was closed."""
         with self._lock:
             self._connections.discard(id(connection))
@@ -265,7 +266,7 @@ def _identity(path: str) -> _Identity:
     return status.st_dev, status.st_ino
 
 
-def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
+def _sqlite(url: URL, timeout: float) -> sa.Engine:
     engine = sa.create_engine(
         url, hide_parameters=True, pool_timeout=timeout, connect_args={"timeout": timeout}
     )
@@ -287,11 +288,6 @@ def _sqlite(url: URL, timeout: float, held: _OpenFiles) -> sa.Engine:
         ):
             connection.execute(f"PRAGMA {setting}").close()
         connection.execute("SELECT count(*) FROM sqlite_master").close()  # opens the log
-        held.opened(connection)
-
-    @sa.event.listens_for(engine, "close")
-    def _closed(connection: object, _record: object) -> None:
-        held.closed(connection)
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
@@ -346,8 +342,7 @@ class StoreId:
         ``holds`` says whether the directory has files of a store, ``refers`` whether the database
         refers to any. Where neither has a name yet, both do or none does.
         """
-        name, label = self._names()
-        bound = self.is_bound()
+        name, label, bound = self._names()
         if label is None and not bound and holds == refers:
             # Whole or not at all; two who do it at once write the same.
             draft = self.directory / f"{FILE}.{files.fresh_name()}"
@@ -366,26 +361,21 @@ class StoreId:
 
         A database whose own files are gone is as little to be relied on, though it still answers.
         """
-        name, label = self._names()
+        name, label, _ = self._names()
         self.database.check_files("looking at the store")
         if label != name:
             raise self._refusal(label)
 
-    def is_bound(self) -> bool:
-        """Whether the directory was given the database's name."""
+    def _names(self) -> tuple[str, str | None, bool]:
+        """The database's name, the one in the directory, and whether that was given one."""
         with self.database.read() as connection:
-            return bool(connection.scalar(sa.select(store.c.bound)))
-
-    def _names(self) -> tuple[str, str | None]:
-        """The database's name, and the one in the directory."""
-        with self.database.read() as connection:
-            name: str = connection.execute(sa.select(store.c.id)).scalar_one()
+            row = connection.execute(sa.select(store)).one()
         with files.disk("reading the name of the store"):
             try:
                 with (self.directory / FILE).open(encoding="utf-8", errors="replace") as file:
-                    return name, file.read(_LONGEST).strip()
+                    return row.id, file.read(_LONGEST).strip(), row.bound
             except FileNotFoundError:
-                return name, None
+                return row.id, None, row.bound
 
     def _refusal(self, label: str | None, *, useless: bool = False) -> StoreVersionError:
         """``useless``: the directory has files, and the database would not need any of them."""

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shoal import checks, randomness
+from shoal import randomness
 from shoal.service.errors import StoreUnavailableError
 
 LEAST_FREE = 64 << 20  # bytes; below, nothing more is taken in
 _FRESH = 1.0  # seconds
 _NAME_WORDS = 2  # 128 bits
-_sync_data = getattr(os, "fdatasync", os.fsync)
+sync_data = getattr(os, "fdatasync", os.fsync)  # waits until a file's bytes are on the disk
 
 
 def fresh_name() -> str:
@@ -52,11 +52,6 @@ def write_all(file: int, pieces: Iterable[bytes]) -> None:
     rest = memoryview(b"".join(pieces))
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def sync_data(file: int) -> None:
-    """Wait until the bytes are on the disk."""
-    _sync_data(file)
 
 
 def forget_time(file: int) -> None:
@@ -107,9 +102,6 @@ class DiskSpace:
     least: int = LEAST_FREE
     _enough: bool = field(default=True, init=False)
     _until: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        checks.count(0, least=self.least)
 
     def check(self) -> None:
         """Refuse to take more in while there is too little."""

@@ -49,12 +49,12 @@ class CachedKeyList:
         return now <= self.valid_until and self.issued <= now + FUTURE_TOLERANCE
 
 
+@dataclass(eq=False)
 class KeyLists:
     """The lists in one database, whoever of its processes fetched them."""
 
-    def __init__(self, database: Database, clock: Clock = system_clock) -> None:
-        self._database = database
-        self._clock = clock
+    database: Database
+    clock: Clock = system_clock
 
     def keep(self, key_list: KeyList) -> bool:
         """Keep a list that was verified, if it can follow the last one; whether it is another.
@@ -64,9 +64,38 @@ class KeyLists:
         Raises ``KeyListError`` for an older one, and ``ContradictionError`` for one that says
         otherwise than what was seen.
         """
+        name = key_list.fingerprint
+        here = key_lists.c.fingerprint == name
+        empty = {"fingerprint": name, "document": b"", "issued": -1}
         try:
-            with self._database.write() as connection:
-                return self._keep(connection, key_list)
+            with self.database.write() as connection:
+                # The row is made first, so that there is one to lock: others may bring a list now.
+                made = self.database.insert(key_lists).values(empty)
+                connection.execute(made.on_conflict_do_nothing())
+                row = connection.execute(sa.select(key_lists).where(here).with_for_update()).one()
+                known = bytes(row.document)
+                seen = _seen(connection, name)
+                before = Before(issued=row.issued, digest=digest(known), keys=seen)
+                now = self.clock()
+                if key_list.issued <= now + FUTURE_TOLERANCE < row.issued:
+                    before = before.set_right(unverified(known), now)
+                before.check(key_list)
+                if known == key_list.document:
+                    return False
+                values = {
+                    "document": key_list.document,
+                    "issued": key_list.issued,
+                    "valid_until": key_list.valid_until,
+                }
+                connection.execute(key_lists.update().where(here).values(values))
+                keys = [
+                    {"fingerprint": name, "number": number, "key": key}
+                    for number, key in numbered(key_list).items()
+                    if number not in seen
+                ]
+                if keys:
+                    connection.execute(listed_keys.insert(), keys)
+                return True
         except ContradictionError as error:
             self._remember(key_list, error.reason)
             raise
@@ -74,7 +103,7 @@ class KeyLists:
     def find(self, fingerprint: str) -> CachedKeyList | None:
         """The newest list of a party."""
         query = sa.select(key_lists).where(key_lists.c.fingerprint == fingerprint)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             row = connection.execute(query).first()
         if row is None:
             return None
@@ -82,55 +111,24 @@ class KeyLists:
 
     def all(self) -> dict[str, bytes]:
         """The newest list of every party, by its fingerprint."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(sa.select(key_lists)).all()
         return {row.fingerprint: bytes(row.document) for row in rows}
 
     def keys(self, fingerprint: str) -> frozenset[int]:
         """The numbers of all keys that a party's lists ever had."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return frozenset(_seen(connection, fingerprint))
 
     def contradictions(self) -> list[Contradiction]:
         """What was refused, and may be shown to others."""
         query = sa.select(contradictions).order_by(*contradictions.primary_key.columns)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(query).all()
         return [
             Contradiction(row.fingerprint, row.reason, bytes(row.known), bytes(row.document))
             for row in rows
         ]
-
-    def _keep(self, connection: sa.Connection, key_list: KeyList) -> bool:
-        name = key_list.fingerprint
-        here = key_lists.c.fingerprint == name
-        empty = {"fingerprint": name, "document": b"", "issued": -1}
-        # The row is made first, so that there is one to lock: others may bring a list just now.
-        connection.execute(self._database.insert(key_lists).values(empty).on_conflict_do_nothing())
-        row = connection.execute(sa.select(key_lists).where(here).with_for_update()).one()
-        known = bytes(row.document)
-        seen = _seen(connection, name)
-        before = Before(issued=row.issued, digest=digest(known), keys=seen)
-        now = self._clock()
-        if key_list.issued <= now + FUTURE_TOLERANCE < row.issued:
-            before = before.set_right(unverified(known), now)
-        before.check(key_list)
-        if known == key_list.document:
-            return False
-        values = {
-            "document": key_list.document,
-            "issued": key_list.issued,
-            "valid_until": key_list.valid_until,
-        }
-        connection.execute(key_lists.update().where(here).values(values))
-        keys = [
-            {"fingerprint": name, "number": number, "key": key}
-            for number, key in numbered(key_list).items()
-            if number not in seen
-        ]
-        if keys:
-            connection.execute(listed_keys.insert(), keys)
-        return True
 
     def _remember(self, key_list: KeyList, reason: str) -> None:
         name = key_list.fingerprint
@@ -143,9 +141,9 @@ class KeyLists:
             "document": key_list.document,
         }
         count = sa.select(sa.func.count()).where(contradictions.c.fingerprint == name)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             if connection.execute(count).scalar_one() < MOST_CONTRADICTIONS:
-                add = self._database.insert(contradictions).values(values).on_conflict_do_nothing()
+                add = self.database.insert(contradictions).values(values).on_conflict_do_nothing()
                 connection.execute(add)
 
 

@@ -7,8 +7,7 @@ processes may know it by that still. Whatever they write for it, they ask first 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -51,19 +50,19 @@ LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and i
 _REMOVED = b""  # the configuration of a survey that was removed
 
 
+@dataclass(eq=False)
 class Surveys:
     """The surveys of a store; whatever is left of one is in the tables ``traces``."""
 
-    def __init__(self, database: Database, traces: Iterable[sa.Table]) -> None:
-        self._database = database
-        self._traces = tuple(traces)
-        self._rows: dict[SurveyId, SurveyRow] = {}
+    database: Database
+    traces: tuple[sa.Table, ...] = ()
+    _rows: dict[SurveyId, SurveyRow] = field(default_factory=dict, init=False)
 
     def add(self, survey: Survey) -> None:
         """Collect for a survey; added twice it is there once."""
         values = {"id": survey.id.digest, "configuration": survey.to_bytes()}
-        with self._database.write() as connection:
-            add = self._database.insert(surveys).values(values).on_conflict_do_nothing()
+        with self.database.write() as connection:
+            add = self.database.insert(surveys).values(values).on_conflict_do_nothing()
             connection.execute(add)
 
     def all(self) -> list[Survey]:
@@ -102,7 +101,7 @@ class Surveys:
 
         Past the expression language, as all of the intake, whose every group asks.
         """
-        mark, lock = ("?", "") if self._database.dialect == SQLITE else ("%s", " FOR KEY SHARE")
+        mark, lock = ("?", "") if self.database.dialect == SQLITE else ("%s", " FOR KEY SHARE")
         query = f"SELECT 1 FROM surveys WHERE number = {mark} AND id = {mark}{lock}"  # noqa: S608 - marks only
         driver: Any = connection.connection.driver_connection
         if driver.execute(query, (row.number, row.survey.id.digest)).fetchone() is None:
@@ -112,13 +111,13 @@ class Surveys:
     def taken(self, survey: SurveyId) -> bool:
         """Whether anything was ever taken for a survey; for the operator only."""
         number = self.row(survey).number
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return self._any(connection, number)
 
     def remove(self, survey: SurveyId) -> int:
         """Forget a survey that nothing was taken for, with its tokens; how many those were."""
         mine = surveys.c.id == survey.digest
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             number = connection.execute(
                 sa.select(surveys.c.number).where(mine).with_for_update()
             ).scalar()
@@ -149,12 +148,12 @@ class Surveys:
     def _numbers(self) -> dict[SurveyId, int]:
         query = sa.select(surveys.c.number, surveys.c.id)
         query = query.where(surveys.c.configuration != _REMOVED)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(query.order_by(surveys.c.number)).all()
         return {SurveyId(bytes(row.id)): row.number for row in rows}
 
     def _read(self, condition: sa.ColumnElement[bool], name: str) -> SurveyRow:
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             row = connection.execute(sa.select(surveys).where(condition)).first()
         if row is None or bytes(row.configuration) == _REMOVED:
             raise UnknownSurveyError(name)
@@ -167,5 +166,5 @@ class Surveys:
                 sa.select(table.c.survey).where(table.c.survey == number).limit(1)
             ).first()
             is not None
-            for table in self._traces
+            for table in self.traces
         )

@@ -97,22 +97,20 @@ class Limits:
 
 _AGAIN = "send the same bytes again later"
 _BUSY = Problem(
-    kind="busy",
-    status=503,
-    detail=f"more is being sent than can be stored; {_AGAIN}",
+    "busy",
+    503,
+    f"more is being sent than can be stored; {_AGAIN}",
     retry_after=5,
     close=True,
 )
 _CROWDING = Problem(
-    kind="too_many",
-    status=429,
-    detail=f"too many requests at once from one place; {_AGAIN}",
+    "too_many",
+    429,
+    f"too many requests at once from one place; {_AGAIN}",
     retry_after=5,
     close=True,
 )
-_TOO_MANY = Problem(
-    kind="too_many", status=429, detail=f"too many reports from one place; {_AGAIN}"
-)
+_TOO_MANY = Problem("too_many", 429, f"too many reports from one place; {_AGAIN}")
 
 
 class PerNetwork:

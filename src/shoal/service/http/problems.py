@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from typing import TypeAlias
 
@@ -43,19 +43,20 @@ def unobserved(_name: str, _value: float, _reason: str) -> None:
     """Measure nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Problem:
     """One refusal: ``kind`` completes the type's name, ``extra`` members go into the document.
 
     ``close`` ends the connection after the answer, where the rest of the request was not read.
 
-    >>> Problem(kind="unknown_survey", status=404, detail="no such survey").document()["type"]
+    >>> Problem("unknown_survey", 404, "no such survey").document()["type"]
     'urn:shoal:problem:unknown_survey'
     """
 
     kind: str
     status: int
     detail: str
+    _: KW_ONLY
     retry_after: int | None = None
     extra: Mapping[str, Plain] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -128,18 +129,18 @@ def problem_of(error: ShoalError) -> Problem:
     retry_after: int = getattr(error, "retry_after", RETRY_SECONDS)
     unauthorized = isinstance(error, errors.NotAuthorizedError | errors.ForbiddenError)
     return Problem(
-        kind=kind,
-        status=status,
-        detail=_INSIDE if status >= 500 else str(error),
+        kind,
+        status,
+        _INSIDE if status >= 500 else str(error),
         retry_after=retry_after if status in _WAITING else None,
         headers={"WWW-Authenticate": _CHALLENGES[status]} if unauthorized else {},
     )
 
 
 NO_TOKEN = Problem(
-    kind="not_authorized",
-    status=401,
-    detail="send the token of this survey in the header Authorization: Bearer ...",
+    "not_authorized",
+    401,
+    "send the token of this survey in the header Authorization: Bearer ...",
     headers={"WWW-Authenticate": _CHALLENGE},
 )
 
@@ -162,7 +163,7 @@ def _problem(error: Exception) -> Problem:
         case HTTPException():
             kind, detail = _OF_THE_FRAMEWORK.get(error.status_code, ("refused", error.detail))
             headers = error.headers or {}
-            return Problem(kind=kind, status=error.status_code, detail=detail, headers=headers)
+            return Problem(kind, error.status_code, detail, headers=headers)
         case _:
             detail = "this is a defect of the service; the request may be sent again"
-            return Problem(kind="internal", status=500, detail=detail)
+            return Problem("internal", 500, detail)

@@ -18,6 +18,7 @@ from starlette.types import Receive
 
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service.errors import UnknownBatchError, UnknownSurveyError
+from shoal.service.http.limits import Addresses, Networks
 from shoal.service.http.openapi import JSON
 from shoal.service.http.problems import NO_TOKEN, Problem, ProblemError
 from shoal.service.keyring import CACHE_SECONDS, Keyring
@@ -33,9 +34,9 @@ _DIGITS_AT_MOST = 19
 _LOOKED_AT = frozenset({b"content-type", b"content-encoding", b"content-length"})
 
 
-def sender(request: Request) -> str | None:
-    """Where it comes from: to be limited by, never to be kept."""
-    return request.client.host if request.client else None
+def charge(addresses: Addresses, request: Request, tokens: int = 1) -> Networks:
+    """Limit it by where it comes from, which is never kept."""
+    return addresses.charge(request.client.host if request.client else None, tokens)
 
 
 def survey_named(request: Request) -> SurveyId:
@@ -86,11 +87,11 @@ def expect(headers: RawHeaders, media_type: str, *, limit: int) -> None:
     )
     if not plain or first.get(b"content-encoding", b"identity") != b"identity":
         detail = f"send the body as Content-Type: {media_type}, not encoded"
-        raise ProblemError(Problem(kind="wrong_media_type", status=415, detail=detail))
+        raise ProblemError(Problem("wrong_media_type", 415, detail))
     announced = first.get(b"content-length", b"0")
     if not announced.isdigit():
         detail = "the header Content-Length is not a number"
-        raise ProblemError(Problem(kind="malformed", status=400, detail=detail, close=True))
+        raise ProblemError(Problem("malformed", 400, detail, close=True))
     if len(announced) > _DIGITS_AT_MOST or int(announced) > limit:
         raise ProblemError(_too_large(limit))
 
@@ -108,9 +109,7 @@ async def read(
                 message = await receive()
                 if message["type"] == "http.disconnect":  # nobody reads it, but it is counted
                     detail = "the connection ended before the body did"
-                    raise ProblemError(
-                        Problem(kind="broken_off", status=400, detail=detail, close=True)
-                    )
+                    raise ProblemError(Problem("broken_off", 400, detail, close=True))
                 piece, more = message.get("body", b""), message.get("more_body", False)
                 length += len(piece)
                 if length > limit:
@@ -120,9 +119,7 @@ async def read(
                 pieces.append(piece)
     except TimeoutError:
         detail = f"the body did not arrive within {seconds:g} seconds; send it again"
-        raise ProblemError(
-            Problem(kind="too_slow", status=408, detail=detail, close=True)
-        ) from None
+        raise ProblemError(Problem("too_slow", 408, detail, close=True)) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -137,10 +134,10 @@ async def read_record(request: Request, *, limit: int, seconds: float) -> dict[s
     if isinstance(record, dict) and all(isinstance(value, str) for value in record.values()):
         return record
     detail = "the body is not a JSON object of texts"
-    raise ProblemError(Problem(kind="malformed", status=400, detail=detail))
+    raise ProblemError(Problem("malformed", 400, detail))
 
 
 def _too_large(limit: int) -> Problem:
     detail = f"the body has more than {limit} bytes; send it in parts"
     extra = {"limit": limit}
-    return Problem(kind="too_large", status=413, detail=detail, extra=extra, close=True)
+    return Problem("too_large", 413, detail, extra=extra, close=True)

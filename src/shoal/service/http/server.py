@@ -41,9 +41,7 @@ _IDLE = 65  # seconds a connection may be silent between two requests
 _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
-_NOT_HTTP = Problem(
-    kind="malformed", status=400, detail="this is not a request in HTTP/1.1", close=True
-)
+_NOT_HTTP = Problem("malformed", 400, "this is not a request in HTTP/1.1", close=True)
 
 
 class CannotListenError(ShoalError):
@@ -338,4 +336,4 @@ def _bytes_of(problem: Problem) -> bytes:
 
 def _too_long(limit: int) -> Problem:
     detail = f"the request's headers have more than {limit} bytes"
-    return Problem(kind="headers_too_large", status=431, detail=detail, close=True)
+    return Problem("headers_too_large", 431, detail, close=True)

@@ -55,7 +55,9 @@ def examine(
         if _is_address(target):
             parts[target] = list(Remote(target, clock=clock).findings())
             continue
-        for home in _homes(Path(target), store):
+        directory = Path(target)
+        both = [Embedded(directory=directory).home(role) for role in ROLES]
+        for home in both if has_both(directory) else [home_of(directory, store)]:
             findings, party = party_findings(home, clock)
             findings += _others(party, remotes, clock)
             if home.role == "analyzer":
@@ -85,13 +87,6 @@ def _is_address(target: str) -> bool:
     return False
 
 
-def _homes(directory: Path, store: str | None) -> list[Home]:
-    if has_both(directory):
-        embedded = Embedded(directory=directory)
-        return [embedded.home("shuffler"), embedded.home("analyzer")]
-    return [home_of(directory, store)]
-
-
 @dataclass(frozen=True)
 class Examined:
     """A party's parts, as far as they could be opened."""
@@ -111,7 +106,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     except ShoalError as error:
         findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
     surveys: tuple[Survey, ...] = ()
-    if home.store is None and not home.default_database.exists():
+    if not home.may_have_database:
         advice = "it is made when the service starts, or with its first survey"
         findings.append(warn("store", "there is none yet", advice))
         return findings, Examined(home, keyring, surveys)
@@ -267,7 +262,7 @@ def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
         homes = (shuffler.home, analyzer.home)
         if shuffler.home.url == analyzer.home.url:
             yield fail("store", "both have the same database", "give each its own: --store")
-        elif all(home.store is not None or home.default_database.exists() for home in homes):
+        elif all(home.may_have_database for home in homes):
             yield ok("store", "each has its own database")
         else:
             detail = "not compared: one of them is not in its directory"

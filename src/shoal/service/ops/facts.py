@@ -23,11 +23,11 @@ from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
+from shoal.service.db import tables as common
 from shoal.service.db.database import StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import Surveys
-from shoal.service.db.tables import tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
@@ -242,11 +242,12 @@ def _store(home: Home, database: Database) -> Iterator[Finding]:
     """Whether it answers, has the tables of this version, and the directory belongs to it."""
     database.require(home.role)
     yield ok("store", f"{database.dialect}, revision {database.revision(home.role)}")
-    store_id = StoreId(database, home.directory)
-    if not store_id.is_bound():
+    with database.read() as connection:
+        bound = connection.scalar(sa.select(common.store.c.bound))
+    if not bound:
         return
     try:
-        store_id.check()
+        StoreId(database, home.directory).check()
     except StoreVersionError as error:
         yield fail("directory", error.found, error.advice, stops=True)
     else:
@@ -294,7 +295,7 @@ def _schedule(survey: Survey, keyring: Keyring, now: int) -> Finding | None:
 
 def _tokens(database: Database, now: int) -> Iterator[Finding]:
     with database.read() as connection:
-        rows = connection.execute(sa.select(tokens.c.label, tokens.c.expires)).all()
+        rows = connection.execute(sa.select(common.tokens.c.label, common.tokens.c.expires)).all()
     for row in rows:
         left = row.expires - now
         name, advice = f"token {row.label}", "make a new one: shoal keys token"

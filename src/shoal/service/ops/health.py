@@ -65,34 +65,25 @@ class State(StrEnum):
 SEVERITY = {state: severity for severity, state in enumerate(State)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
-    """What was found; ``advice`` says what to do about it."""
+    """What was found, and what to do about it; ``stops``: nobody should be sent here."""
 
-    check: str
     state: State
+    check: str
     detail: str
     advice: str = ""
     stops: bool = False
 
     def to_dict(self) -> dict[str, str]:
         """Plain values."""
-        return {name: str(value) for name, value in vars(self).items() if name != "stops"}
+        names = ("check", "state", "detail", "advice")
+        return {name: str(getattr(self, name)) for name in names}
 
 
-def ok(check: str, detail: str) -> Finding:
-    """In order."""
-    return Finding(check=check, state=State.OK, detail=detail)
-
-
-def warn(check: str, detail: str, advice: str) -> Finding:
-    """In order, but for something."""
-    return Finding(check=check, state=State.WARN, detail=detail, advice=advice)
-
-
-def fail(check: str, detail: str, advice: str, *, stops: bool = False) -> Finding:
-    """Not in order; ``stops``: nobody should be sent here."""
-    return Finding(check=check, state=State.FAIL, detail=detail, advice=advice, stops=stops)
+ok = partial(Finding, State.OK)
+warn = partial(Finding, State.WARN)
+fail = partial(Finding, State.FAIL)
 
 
 def worst(findings: Iterable[Finding]) -> State:

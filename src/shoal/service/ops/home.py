@@ -61,14 +61,14 @@ class Home:
         return self.directory / KEYS
 
     @property
-    def default_database(self) -> Path:
-        """The file that is its database, unless another is named."""
-        return self.directory.resolve() / DATABASE
+    def url(self) -> str:
+        """The address of its database: a file in the directory, unless another is named."""
+        return self.store or f"sqlite:///{self.directory.resolve() / DATABASE}"
 
     @property
-    def url(self) -> str:
-        """The address of its database."""
-        return self.store or f"sqlite:///{self.default_database}"
+    def may_have_database(self) -> bool:
+        """Whether its database is there, or elsewhere."""
+        return self.store is not None or (self.directory / DATABASE).exists()
 
     def check(self) -> None:
         """Refuse a directory that is not there, or cannot be written to."""

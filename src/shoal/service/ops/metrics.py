@@ -248,22 +248,22 @@ class WithHealth:
         if path not in {"/healthz", "/readyz"} or scope["method"] not in {"GET", "HEAD"}:
             await self.app(scope, receive, send)
             return
-        answer = await self._ready() if path == "/readyz" else {"status": "alive"}
+        answer: Problem | dict[str, Plain] = {"status": "alive"}
+        if path == "/readyz":
+            # One look for all who ask at a time: it takes one thread, however many they are.
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
+            try:
+                answer = await asyncio.wait_for(asyncio.shield(self._looking), self.timeout)
+            except TimeoutError:
+                late = "nothing was found out in time; see the log, and ask again later"
+                answer = _not_in_order(late)
         if isinstance(answer, Problem):
             response = answer.response()
         else:
             body, headers = json.dumps(answer) + "\n", {"Cache-Control": "no-store"}
             response = Response(body, headers=headers, media_type="application/json")
         await response(scope, receive, send)
-
-    async def _ready(self) -> Problem | dict[str, Plain]:
-        """One look for all who ask at a time: it takes one thread, however many they are."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(run_in_threadpool(self._answer))
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._looking), self.timeout)
-        except TimeoutError:
-            return _not_in_order("nothing was found out in time; see the log, and ask again later")
 
     def _answer(self) -> Problem | dict[str, Plain]:
         """What is in order, or the problem that something is not."""
@@ -280,6 +280,4 @@ class WithHealth:
 
 
 def _not_in_order(detail: str, extra: dict[str, Plain] | None = None) -> Problem:
-    return Problem(
-        kind="not_in_order", status=503, detail=detail, retry_after=_RETRY, extra=extra or {}
-    )
+    return Problem("not_in_order", 503, detail, retry_after=_RETRY, extra=extra or {})

@@ -64,13 +64,11 @@ from shoal.service.shuffler.worker import Pace, ShufflerWorker
 MOST_INTAKES = 64
 STORE_TIMEOUT = 300.0  # seconds until a database that does not come up is refused
 _STORE_PAUSE = 2.0
-_AFTER_FAILURE = 10.0
 STOP_TIMEOUT = 45.0  # seconds until a child that was asked to stop is killed
 _SHORTEST_LIFE = 5.0  # seconds; a child that dies younger is not started a third time
 _WATCH_PAUSE = 0.1
 _TAIL = 4096
 REFUSED = 2  # the exit status of a child that will not do better the next time
-_log = logging.getLogger(__name__)
 
 Store = TypeVar("Store", ShufflerStore, AnalyzerStore)
 
@@ -325,23 +323,13 @@ def _collecting(
             steady=parts.clock.is_steady,
         ) as worker,
     ):
-        thread = threading.Thread(target=_work, args=(worker, stop), name="collecting")
+        thread = threading.Thread(target=worker.run, args=(stop,), name="collecting")
         thread.start()
         try:
             yield
         finally:
             stop.set()
             thread.join()
-
-
-def _work(worker: AnalyzerWorker, stop: threading.Event) -> None:
-    """A defect is written down and does not end the collecting."""
-    while not stop.is_set():
-        try:
-            worker.run(stop)
-        except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
-            _log.exception("collecting_failed")
-            stop.wait(_AFTER_FAILURE)
 
 
 @contextmanager

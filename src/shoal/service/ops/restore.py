@@ -33,6 +33,7 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.database import POSTGRESQL, SQLITE
 from shoal.service.db.files import create, forget_time, sync_directory
+from shoal.service.db.leases import FREE
 from shoal.service.db.tables import tags, tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
@@ -158,8 +159,7 @@ def restore(
                 keyring = home.keyring(protection, identity=identity, clock=lambda: now)
                 keyring.check_revival(number)
             with closing(_database(archive, home, write, migrate=migrate)) as database:
-                _end_leases(database, home)
-                open_batches = [] if waiting is None else _open_batches(database)
+                open_batches = _begun_anew(database, home)
                 if waiting == "drop":
                     _give_up(database, open_batches, now)
                 _write_files(archive, database, home, write, progress)
@@ -293,17 +293,14 @@ def _database(
     return database
 
 
-def _end_leases(database: Database, home: Home) -> None:
-    """Whoever held them is gone."""
-    tables = (extents, batches) if home.role == "shuffler" else (analyzer.collections,)
+def _begun_anew(database: Database, home: Home) -> list[str]:
+    """End all leases: whoever held them is gone. The batches that took reports at that moment."""
     with database.write() as connection:
-        for table in tables:
-            connection.execute(table.update().values(owner=None, lease_until=None))
-
-
-def _open_batches(database: Database) -> list[str]:
-    """The batches of a shuffler that took reports at that moment."""
-    with database.read() as connection:
+        if home.role == "analyzer":
+            connection.execute(analyzer.collections.update().values(FREE))
+            return []
+        for table in (extents, batches):
+            connection.execute(table.update().values(FREE))
         query = sa.select(batches.c.id).where(ACCEPTS).order_by(batches.c.id)
         return list(connection.scalars(query))
 

@@ -210,7 +210,7 @@ class Embedded:
             store.surveys.add(survey)
             token = store.tokens.add("up", survey.id, survey.not_after - clock() + 30 * DAY)
         write_private(self.directory / "analyzer" / TOKEN, f"{survey.id} {token}\n".encode())
-        stored = {"version": VERSION, "shuffler": ports.shuffler, "analyzer": ports.analyzer}
+        stored = {"version": VERSION, **asdict(ports)}
         write_private(self.directory / STATE, json.dumps(stored).encode())
         (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
@@ -304,8 +304,7 @@ def running(
     before = embedded.ports()
     embedded.refuse_others()
     ports = before or Ports(shuffler=port or 0, analyzer=port + 1 if port else 0)
-    numbers = {"shuffler": ports.shuffler, "analyzer": ports.analyzer}
-    numbers |= {f"{name} metrics": 0 for name in _PROCESSES}
+    numbers = asdict(ports) | {f"{name} metrics": 0 for name in _PROCESSES}
     with ExitStack() as stack:
         try:
             sockets = {

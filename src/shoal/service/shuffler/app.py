@@ -22,11 +22,17 @@ from shoal.sealing import Plain
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.http import openapi, requests
-from shoal.service.http.limits import Limits, Networks
+from shoal.service.http.limits import Addresses, Limits, Room
 from shoal.service.http.openapi import BYTES, JSON
 from shoal.service.http.problems import RETRY_SECONDS, Observe, Problem, ProblemError, unobserved
 from shoal.service.keyring import Keyring
-from shoal.service.shuffler.intake import GroupCommit, Intake, IntakeApplication, small
+from shoal.service.shuffler.intake import (
+    REPORTS_PATH,
+    GroupCommit,
+    Intake,
+    IntakeApplication,
+    small,
+)
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
@@ -45,46 +51,38 @@ class Handlers:
 
     async def keys(self, request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
-        self._charge(request)
+        requests.charge(self.intake.addresses, request)
         return await requests.key_list(self.intake.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
-        self._charge(request)
+        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         name = row.survey.analyzer.fingerprint
         cached = await run_in_threadpool(self.store.key_lists.find, name)
         if cached is None or cached.valid_until < self.intake.clock():
             detail = "there is no valid list of the analyzer's keys here yet; try again later"
-            raise ProblemError(
-                Problem(kind="no_keys_yet", status=503, detail=detail, retry_after=RETRY_SECONDS)
-            )
+            raise ProblemError(Problem("no_keys_yet", 503, detail, retry_after=RETRY_SECONDS))
         return Response(cached.document, media_type=JSON, headers=requests.KEPT)
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
-        self._charge(request)
+        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         return requests.configuration(row.survey.to_bytes())
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
-        key = self._charge(request)
+        key = requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         return await self.intake.take(row, request.scope, request.receive, key)
 
     async def progress(self, request: Request) -> Response:
         """How far the open batch was lately, in quarters of the least crowd."""
-        self._charge(request)
+        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         progress = await run_in_threadpool(self.store.progress.of, row.survey.id)
-        return small(
-            {
-                "share": progress.share,
-                "minimum": progress.minimum,
-                "closes_in": progress.closes_in,
-            }
-        )
+        return small(vars(progress))
 
     async def batches(self, request: Request) -> Response:
         """The batches that can be collected, or were."""
@@ -93,18 +91,9 @@ class Handlers:
         if after is not None and not requests.HEX32.fullmatch(after):
             raise ProblemError(_malformed("after", "the id of a batch: 32 hexadecimal digits"))
         listed = await run_in_threadpool(self.store.batches.listed, survey.id, after)
+        names = {"id": "batch"}
         shown: list[Plain] = [
-            {
-                "batch": info.id,
-                "state": info.state,
-                "key": info.inner_key,
-                "reports": info.reports,
-                "records": info.records,
-                "bytes": info.bytes,
-                "digest": info.digest,
-                "closed": info.closed,
-            }
-            for info in listed
+            {names.get(name, name): value for name, value in vars(info).items()} for info in listed
         ]
         return small({"batches": shown})
 
@@ -137,17 +126,14 @@ class Handlers:
         await run_in_threadpool(self.store.batches.acknowledge, survey.id, batch, name, digest)
         return small({"batch": batch, "digest": digest})
 
-    def _charge(self, request: Request) -> Networks:
-        return self.intake.addresses.charge(requests.sender(request), 1)
-
     async def _row(self, request: Request) -> SurveyRow:
         row = await run_in_threadpool(self.store.surveys.row, requests.survey_named(request))
-        self.intake.meet(row)
+        self.intake.surveys[REPORTS_PATH.replace("{survey}", str(row.survey.id))] = row
         return row
 
     async def _authorized(self, request: Request) -> Survey:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
-        self._charge(request)
+        requests.charge(self.intake.addresses, request)
         name = requests.survey_named(request)
         await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return (await self._row(request)).survey
@@ -163,7 +149,7 @@ async def _pieces(stream: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def _malformed(what: str, expected: str) -> Problem:
-    return Problem(kind="malformed", status=400, detail=f"{what} must be {expected}")
+    return Problem("malformed", 400, f"{what} must be {expected}")
 
 
 def shuffler_app(
@@ -175,9 +161,15 @@ def shuffler_app(
     observe: Observe = unobserved,
 ) -> Starlette:
     """The application; when it ends, what it took in is committed and its segment is closed."""
-    commit = GroupCommit(store.reports, observe=observe)
+    commit, limits = GroupCommit(store.reports, observe=observe), limits or Limits()
     intake = Intake(
-        keyring=keyring, commit=commit, limits=limits or Limits(), clock=clock, observe=observe
+        keyring=keyring,
+        commit=commit,
+        limits=limits,
+        addresses=Addresses(limits),
+        room=Room(limits),
+        clock=clock,
+        observe=observe,
     )
 
     @asynccontextmanager

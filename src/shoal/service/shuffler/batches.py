@@ -31,14 +31,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
-from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
@@ -121,7 +120,7 @@ class BatchInfo:
 
     id: str
     state: str
-    inner_key: int
+    key: int
     reports: int
     records: int
     bytes: int
@@ -192,12 +191,13 @@ class Batches:
         for number, more in waiting.items():
             row = self._surveys.numbered(number)
             rules = row.survey.batches
-            late = sa.or_(batches.c.state == CARRIED, _is_aged(row, now))
+            aged, over = _due(row, now)
+            late = sa.or_(batches.c.state == CARRIED, aged)
             least = sa.case((late, rules.minimum), else_=rules.target)
             full = sa.select(batches.c.id).where(
                 batches.c.survey == number, ACCEPTS, batches.c.valid + more >= least
             )
-            if _is_over(row, now) or more >= rules.target or connection.execute(full).first():
+            if over or more >= rules.target or connection.execute(full).first():
                 closing.add(number)
         return closing
 
@@ -218,22 +218,20 @@ class Batches:
                 for row in rows:
                     ungathered = sa.exists().where(extents.c.survey == row.number, untried)
                     moved = _advanced(connection, row, now, dying, ungathered)
-                    if any(transition.state != CARRIED for transition in moved):
-                        self._note_unopened(connection, row.number)
                     transitions += moved
+                    if all(transition.state == CARRIED for transition in moved):
+                        continue
+                    # What did not open comes among others: its number is as of the last close.
+                    for name, value in _unopened(connection, row.number).items():
+                        number = {"survey": row.number, "name": name + _AT_CLOSE, "value": value}
+                        add = self._database.insert(counters).values(number)
+                        keys = ["survey", "name"]
+                        connection.execute(
+                            add.on_conflict_do_update(index_elements=keys, set_={"value": value})
+                        )
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
-
-    def _note_unopened(self, connection: sa.Connection, survey: int) -> None:
-        """What did not open comes among others: its number is told as of the last close."""
-        for name, value in _unopened(connection, survey).items():
-            add = self._database.insert(counters).values(
-                survey=survey, name=name + _AT_CLOSE, value=value
-            )
-            connection.execute(
-                add.on_conflict_do_update(index_elements=["survey", "name"], set_={"value": value})
-            )
 
     # Sealed batches are shuffled
 
@@ -276,7 +274,15 @@ class Batches:
 
     def finish(self, batch: SealedBatch, digest: str, records: int, size: int) -> None:
         """The draft is written: it is the batch, if the lease was not lost."""
-        _check_draft(batch, digest, records, size)
+        if not batch.draft.exists():
+            raise UnreadableError(batch.draft.name, "the shuffled batch")
+        expected = batch.header.records
+        if BatchFile.read(batch.draft).header != batch.header or records != expected:
+            raise InvalidArgumentError("records", records, f"a draft of {expected} records")
+        if size != batch.draft.stat().st_size:
+            raise InvalidArgumentError("bytes", size, "the size of the draft")
+        if len(digest) != _DIGEST_DIGITS:
+            raise InvalidArgumentError("digest", digest, f"{_DIGEST_DIGITS} hexadecimal digits")
         path = self.path(batch.id, digest)
         with files.disk("keeping a batch"):
             batch.draft.chmod(0o600)  # whoever wrote it may have been less careful
@@ -455,18 +461,16 @@ def _locked(connection: sa.Connection, row: SurveyRow, now: int) -> list[str]:
 
 
 def _is_hopeless(row: SurveyRow, now: int) -> sa.ColumnElement[bool]:
-    rules, over = row.survey.batches, sa.literal(_is_over(row, now))
+    rules, (aged, over) = row.survey.batches, _due(row, now)
     pending = sa.exists().where(extents.c.survey == row.number)
-    due = over if rules.small == "carry" else sa.or_(_is_aged(row, now), over)
+    due = sa.literal(over) if rules.small == "carry" else sa.or_(aged, sa.literal(over))
     return sa.and_(batches.c.valid < rules.minimum, due, sa.not_(pending))
 
 
-def _is_aged(row: SurveyRow, now: int) -> sa.ColumnElement[bool]:
-    return batches.c.since <= now - row.survey.batches.max_age
-
-
-def _is_over(row: SurveyRow, now: int) -> bool:
-    return now > row.survey.not_after + row.survey.batches.max_age
+def _due(row: SurveyRow, now: int) -> tuple[sa.ColumnElement[bool], bool]:
+    """Which batches of a survey are old enough to close, and whether no other can come."""
+    rules = row.survey.batches
+    return batches.c.since <= now - rules.max_age, now > row.survey.not_after + rules.max_age
 
 
 def _advanced(
@@ -476,9 +480,9 @@ def _advanced(
     dying: Collection[str],
     ungathered: sa.ColumnElement[bool],
 ) -> list[Transition]:
-    rules, aged = row.survey.batches, _is_aged(row, now)
+    rules, (aged, over) = row.survey.batches, _due(row, now)
     full, waited = batches.c.valid >= rules.target, batches.c.state == CARRIED
-    late = sa.or_(waited, aged, sa.literal(_is_over(row, now)))
+    late = sa.or_(waited, aged, sa.literal(over))
     closes = sa.or_(full, sa.and_(late, sa.not_(ungathered)))
     waits = sa.and_(batches.c.state == OPEN, batches.c.valid < rules.minimum, aged)
     moves = [
@@ -499,18 +503,6 @@ def _advanced(
         )
         transitions += [Transition(batch, row.survey.id, state) for batch in sorted(moved)]
     return transitions
-
-
-def _check_draft(batch: SealedBatch, digest: str, records: int, size: int) -> None:
-    if not batch.draft.exists():
-        raise UnreadableError(batch.draft.name, "the shuffled batch")
-    expected = batch.header.records
-    if BatchFile.read(batch.draft).header != batch.header or records != expected:
-        raise InvalidArgumentError("records", records, f"a draft of {expected} records")
-    if size != batch.draft.stat().st_size:
-        raise InvalidArgumentError("bytes", size, "the size of the draft")
-    if len(digest) != _DIGEST_DIGITS:
-        raise InvalidArgumentError("digest", digest, f"{_DIGEST_DIGITS} hexadecimal digits")
 
 
 def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: str) -> sa.Row[Any]:
@@ -542,22 +534,20 @@ class Progress:
     closes_in: int | None
 
 
+@dataclass(frozen=True, eq=False)
 class ProgressCache:
-    """What was seen of the open batches, at least ``interval`` seconds apart."""
+    """What was seen of the open batches, at least ``INTERVAL`` seconds apart."""
 
-    def __init__(
-        self, database: Database, surveys: Surveys, clock: Clock, *, interval: int = INTERVAL
-    ) -> None:
-        self._database = database
-        self._surveys = surveys
-        self._clock = clock
-        self._interval = checks.count(interval=interval)
-        self._seen: dict[int, tuple[int, Progress]] = {}  # survey's number -> when, what
-        self._lock = Lock()
+    database: Database
+    surveys: Surveys
+    clock: Clock
+    # survey's number -> when, what
+    _seen: dict[int, tuple[int, Progress]] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def of(self, survey: SurveyId) -> Progress:
         """How far the fullest open batch of a survey was when it was looked at last."""
-        row = self._surveys.row(survey)
+        row = self.surveys.row(survey)
         progress = self._fresh(row.number)
         if progress is not None:
             return progress
@@ -568,7 +558,7 @@ class ProgressCache:
                 progress = self._fresh(row.number)
                 if progress is None:
                     progress = self._now(row)
-                    self._seen[row.number] = self._clock(), progress
+                    self._seen[row.number] = self.clock(), progress
                 return progress
             finally:
                 self._lock.release()
@@ -580,12 +570,12 @@ class ProgressCache:
         """What was seen, unless it is time to look again."""
         if number not in self._seen:
             return None
-        (at, progress), now = self._seen[number], self._clock()
+        (at, progress), now = self._seen[number], self.clock()
         if now < at:
             # The clock was set back: neither a look too early, nor none until it has caught up.
             at = now
             self._seen[number] = at, progress
-        return progress if now < at + self._interval else None
+        return progress if now < at + INTERVAL else None
 
     def _now(self, row: SurveyRow) -> Progress:
         rules = row.survey.batches
@@ -597,12 +587,12 @@ class ProgressCache:
             .order_by(batches.c.valid.desc(), batches.c.id)
             .limit(1)
         )
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             batch = connection.execute(query).first()
         quarters = 0
         if batch is not None:
             quarters = min(_QUARTERS, _QUARTERS * batch.valid // rules.minimum)
         if batch is None or not quarters or batch.state == CARRIED:
             return Progress(quarters / _QUARTERS, rules.minimum, None)
-        left = min(max(batch.since + rules.max_age - self._clock(), 0), rules.max_age)
+        left = min(max(batch.since + rules.max_age - self.clock(), 0), rules.max_age)
         return Progress(quarters / _QUARTERS, rules.minimum, -(-left // HOUR) * HOUR)

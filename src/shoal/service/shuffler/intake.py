@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Condition, Thread
 
 import numpy as np
@@ -78,14 +78,10 @@ def sorted_upload(body: bytes, *, wire: Wire, accepts: Callable[[int], bool], mo
     reports, rest = divmod(len(body), size)
     if rest or not reports:
         wrong = f"the body has {len(body)} bytes; reports of this survey have {size} bytes each"
-        raise ProblemError(
-            Problem(kind="wrong_length", status=400, detail=wrong, extra={"report_bytes": size})
-        )
+        raise ProblemError(Problem("wrong_length", 400, wrong, extra={"report_bytes": size}))
     if reports > most:
         detail = f"{reports} reports in one body; send at most {most} at a time"
-        raise ProblemError(
-            Problem(kind="too_large", status=413, detail=detail, extra={"limit": most})
-        )
+        raise ProblemError(Problem("too_large", 413, detail, extra={"limit": most}))
     if reports == 1 and body[0] == VERSION and accepts(body[1]):
         # One person's report, as most bodies are: it needs no table.
         return Upload(1, [Arrival(wire.survey, body[1], body)], {})
@@ -110,16 +106,14 @@ def _places(mask: npt.NDArray[np.bool_]) -> list[int]:
     return places
 
 
+@dataclass(slots=True, eq=False)
 class _Waiting:
-    """A request that waits to be answered."""
+    """A request of so many bytes that waits to be answered."""
 
-    __slots__ = ("arrivals", "future", "length", "loop")
-
-    def __init__(self, arrivals: Sequence[Arrival], loop: asyncio.AbstractEventLoop) -> None:
-        self.arrivals = arrivals
-        self.length = sum([len(arrival.reports) for arrival in arrivals])
-        self.loop = loop
-        self.future: asyncio.Future[None] = loop.create_future()
+    arrivals: Sequence[Arrival]
+    length: int
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[None]
 
 
 class GroupCommit:
@@ -150,13 +144,12 @@ class GroupCommit:
         """Return when all of it is durable; raise if it is not."""
         if not arrivals:
             return
-        waiting = _Waiting(arrivals, asyncio.get_running_loop())
+        length, loop = sum(len(each.reports) for each in arrivals), asyncio.get_running_loop()
+        waiting = _Waiting(arrivals, length, loop, loop.create_future())
         with self._changed:
             if self._closed:
                 detail = "the service is being stopped; send the same bytes again later"
-                raise ProblemError(
-                    Problem(kind="closing", status=503, detail=detail, retry_after=5, close=True)
-                )
+                raise ProblemError(Problem("closing", 503, detail, retry_after=5, close=True))
             self._line.append(waiting)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="intake", daemon=True)
@@ -181,7 +174,12 @@ class GroupCommit:
                     return
             if self._linger and not self._closed:
                 time.sleep(self._linger)
-            group = self._group()
+            with self._changed:
+                group = [self._line.popleft()]
+                length = group[0].length
+                while self._line and length + self._line[0].length <= self._group_bytes:
+                    group.append(self._line.popleft())
+                    length += group[-1].length
             began = time.perf_counter()
             self._commit(group)
             try:
@@ -189,20 +187,13 @@ class GroupCommit:
             except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
                 _log.warning("not_observed", exc_info=True)
 
-    def _group(self) -> list[_Waiting]:
-        with self._changed:
-            group = [self._line.popleft()]
-            length = group[0].length
-            while self._line and length + self._line[0].length <= self._group_bytes:
-                group.append(self._line.popleft())
-                length += group[-1].length
-            return group
-
     def _commit(self, group: list[_Waiting]) -> None:
         try:
             self._reports.receive([arrival for waiting in group for arrival in waiting.arrivals])
         except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
-            if len(group) == 1 or _concerns_all(error):
+            # The store is gone for everybody, unless somebody holds what one of them needs.
+            busy = isinstance(error, StoreBusyError)
+            if len(group) == 1 or (isinstance(error, StoreUnavailableError) and not busy):
                 _wake(group, error)
                 return
             # One of them is to blame; the others are innocent.
@@ -211,11 +202,6 @@ class GroupCommit:
                 self._commit([waiting])
         else:
             _wake(group, None)
-
-
-def _concerns_all(error: Exception) -> bool:
-    """The store is gone for everybody, unless somebody holds what one of them needs."""
-    return isinstance(error, StoreUnavailableError) and not isinstance(error, StoreBusyError)
 
 
 def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
@@ -238,30 +224,21 @@ def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
             waiting.future.set_exception(error)
 
 
+@dataclass(eq=False, kw_only=True)
 class Intake:
-    """Takes reports in; ``addresses`` are what other requests are limited by, too."""
+    """Takes reports in; ``addresses`` are what other requests are limited by, too.
 
-    def __init__(
-        self,
-        *,
-        keyring: Keyring,
-        commit: GroupCommit,
-        limits: Limits,
-        clock: Clock,
-        observe: Observe,
-    ) -> None:
-        self.keyring = keyring
-        self._commit = commit
-        self.addresses = Addresses(limits)
-        self._room = Room(limits)
-        self.limits = limits
-        self.clock = clock
-        self._observe = observe
-        self.surveys: dict[str, SurveyRow] = {}  # that were met, by the path of their uploads
+    Uploads for ``surveys``, by the path of these, need no route.
+    """
 
-    def meet(self, row: SurveyRow) -> None:
-        """From now on uploads for this survey need no route."""
-        self.surveys[REPORTS_PATH.replace("{survey}", str(row.survey.id))] = row
+    keyring: Keyring
+    commit: GroupCommit
+    limits: Limits
+    addresses: Addresses
+    room: Room
+    clock: Clock
+    observe: Observe
+    surveys: dict[str, SurveyRow] = field(default_factory=dict)
 
     async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
         """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
@@ -271,19 +248,19 @@ class Intake:
         if now > survey.not_after:
             raise SurveyClosedError(str(survey.id), "it is over")
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
-        with self._room.entered(key) as hold:
+        with self.room.entered(key) as hold:
             body = await requests.read(
                 receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
             )
             upload = sorted_upload(body, wire=row.wire, accepts=self._accepts, most=limits.reports)
             if upload.reports > 1:
                 self.addresses.charge_key(key, upload.reports - 1)
-            self._observe("queue", self._room.share, "")
-            await self._commit.commit(upload.arrivals)
+            self.observe("queue", self.room.share, "")
+            await self.commit.commit(upload.arrivals)
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT
         for reason, places in upload.refused.items():
-            self._observe("refused_reports", len(places), reason)
+            self.observe("refused_reports", len(places), reason)
         return small(upload.document(), 202)
 
     def _accepts(self, number: int) -> bool:
@@ -300,7 +277,7 @@ class Intake:
             key = self.addresses.charge(scope["client"][0] if scope["client"] else None, 1)
             answer = await self.take(row, scope, receive, key)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
-            answer = answer_to(error, self._observe)
+            answer = answer_to(error, self.observe)
             defect = None if isinstance(error, ProblemError | ShoalError) else error
         # A copy: whoever is further out may write into it.
         start = {**_ONE_KEPT_START} if answer is _ONE_KEPT else _start_of(answer)

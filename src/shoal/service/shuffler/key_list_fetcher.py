@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 import httpx
@@ -25,7 +25,7 @@ from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.errors import ServiceError
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.survey import Party, Survey
+from shoal.service.survey import Party
 
 LOOK = 2.0  # seconds between two looks at what is due
 DEADLINE = 15.0  # seconds that one list may take
@@ -62,23 +62,17 @@ class _Visit:
         return not 0 <= now - self.at < wait
 
 
+@dataclass(frozen=True, eq=False)
 class KeyListFetcher:
     """Fetches the lists of the analyzers of all surveys that are not over.
 
     ``transport`` is one of httpx, for services in the same process.
     """
 
-    def __init__(
-        self,
-        store: ShufflerStore,
-        clock: Clock = system_clock,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._transport = transport
-        self._visits: dict[Party, _Visit] = {}
+    store: ShufflerStore
+    clock: Clock = system_clock
+    transport: httpx.AsyncBaseTransport | None = None
+    _visits: dict[Party, _Visit] = field(default_factory=dict, init=False)
 
     def run(self, stop: Event) -> None:
         """Fetch what is due, until asked to stop; nothing that goes wrong ends it."""
@@ -91,36 +85,29 @@ class KeyListFetcher:
 
     def step(self, stop: Event | None = None) -> int:
         """Fetch every list that is due, one after the other; how many of them are new."""
-        now, new = self._clock(), 0
-        open_ones = [survey for survey in self._store.surveys.all() if now <= survey.not_after]
-        for survey in {survey.analyzer: survey for survey in open_ones}.values():
-            last = self._visits.get(survey.analyzer)
-            if last is None or last.is_over(now):
-                new += self._visited(survey, stop)
-        return new
-
-    def _visited(self, survey: Survey, stop: Event | None) -> bool:
-        if stop is not None and stop.is_set():
-            return False
-        party, about = survey.analyzer, {"survey": str(survey.id)}
-        before = self._visits.get(party)
-        failures = before.failures + 1 if before else 1
-        new = False
-        try:
-            document = self._fetched(party.url)
-            if stop is not None and stop.is_set():  # the store may be closed by now
-                return False
-            key_list = KeyList.verified(
-                document, fingerprint=party.fingerprint, now=self._clock(), role="analyzer"
-            )
-            new = self._store.key_lists.keep(key_list)
-            failures = 0
-        except ContradictionError as error:
-            _log.error("contradicting_keys", extra=about, exc_info=error)
-        except ShoalError as error:
-            reason = {**about, "reason": type(error).__name__}
-            _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
-        self._visits[party] = _Visit(self._clock(), failures)
+        stop = stop or Event()
+        now, new = self.clock(), 0
+        open_ones = [survey for survey in self.store.surveys.all() if now <= survey.not_after]
+        for party, survey in {survey.analyzer: survey for survey in open_ones}.items():
+            last, about = self._visits.get(party), {"survey": str(survey.id)}
+            if stop.is_set() or (last is not None and not last.is_over(now)):
+                continue
+            failures = last.failures + 1 if last else 1
+            try:
+                document = self._fetched(party.url)
+                if stop.is_set():  # the store may be closed by now
+                    continue
+                key_list = KeyList.verified(
+                    document, fingerprint=party.fingerprint, now=self.clock(), role="analyzer"
+                )
+                new += self.store.key_lists.keep(key_list)
+                failures = 0
+            except ContradictionError as error:
+                _log.error("contradicting_keys", extra=about, exc_info=error)
+            except ShoalError as error:
+                reason = {**about, "reason": type(error).__name__}
+                _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+            self._visits[party] = _Visit(self.clock(), failures)
         return new
 
     def _fetched(self, url: str) -> bytes:
@@ -136,7 +123,7 @@ class KeyListFetcher:
         async with (
             asyncio.timeout(DEADLINE),  # of all of it: a byte now and then keeps nobody waiting
             httpx.AsyncClient(
-                transport=self._transport, timeout=_TIMEOUT, trust_env=False, headers=_HEADERS
+                transport=self.transport, timeout=_TIMEOUT, trust_env=False, headers=_HEADERS
             ) as client,
             client.stream("GET", url + _PATH, follow_redirects=False) as answer,
         ):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Protocol, TypeAlias
@@ -66,17 +66,23 @@ def mix_records(
     many bytes may be used; beyond it, unnamed files in the directory ``scratch`` are.
     """
     length = checks.count(record_bytes=record_bytes)
-    out = _Destination(destination, digest)
+    files = []
+    for path in sources:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+        if size % length:
+            raise FramingError(size, f"whole records of {length} bytes in {path}")
+        files.append(_File(path, size // length))
+    total = sum(file.records for file in files)
+    fits = max(1, checks.count(memory=memory) // (length + _BESIDE))
     mixer = _Mixer(
         length=length,
-        fits=max(1, checks.count(memory=memory) // (length + _BESIDE)),
+        fits=fits,
+        block=min(max(1, _BLOCK_BYTES // length), max(_FEWEST, fits // 4)),
         scratch=scratch,
         randomness=source(randomness),
-        out=out,
+        out=_Destination(destination, digest, half=total * length // 2),
     )
-    files = [_File(path, _whole_records(path, length)) for path in sources]
-    total = sum(file.records for file in files)
-    out.half = total * length // 2
     mixer.mix(files)
     return total
 
@@ -116,7 +122,7 @@ class _Destination:
 
     file: BinaryIO
     digest: Digest | None
-    half: int = 0
+    half: int
     written: int = 0
 
     def write(self, rows: Rows) -> None:
@@ -132,18 +138,17 @@ class _Destination:
 
 @dataclass(frozen=True)
 class _Mixer:
-    """``fits`` records of ``length`` bytes are mixed in memory, more of them through buckets."""
+    """``fits`` records of ``length`` bytes are mixed in memory, more of them through buckets.
+
+    A ``block`` of them is read or written at a time.
+    """
 
     length: int
     fits: int
+    block: int
     scratch: Path
     randomness: Randomness
     out: _Destination
-    block: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        largest = max(1, _BLOCK_BYTES // self.length)
-        object.__setattr__(self, "block", min(largest, max(_FEWEST, self.fits // 4)))
 
     def mix(self, files: Sequence[_Readable]) -> None:
         """Write the records of files in a uniformly random order."""
@@ -198,14 +203,6 @@ class _Mixer:
                     rows = np.empty((size, self.length), dtype=np.uint8)
                     _read_into(file, rows)
                     yield rows
-
-
-def _whole_records(path: Path, length: int) -> int:
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-    if size % length:
-        raise FramingError(size, f"whole records of {length} bytes in {file.name}")
-    return size // length
 
 
 def _read_into(file: IO[bytes], rows: Rows) -> None:

@@ -7,6 +7,7 @@ one store: whatever one of them does is one transaction, and long work is claime
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -68,7 +69,9 @@ class ShufflerStore:
         self.progress = ProgressCache(database, self.surveys, clock)
         space = DiskSpace(directory, least_free)
         self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
-        self.garbage = Garbage(database, self.reports, self.batches, grace=grace)
+        self.garbage = Garbage(
+            database, self.reports, self.batches, GracePeriod(grace), GracePeriod(grace)
+        )
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
@@ -127,6 +130,7 @@ def _refers(database: Database) -> bool:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class Garbage:
     """Segments, parts and batch files that a crash, a lost lease or a lost race left behind.
 
@@ -135,50 +139,47 @@ class Garbage:
     nothing goes that was not nobody's for a grace period.
     """
 
-    def __init__(
-        self, database: Database, reports: Reports, stored: Batches, *, grace: float
-    ) -> None:
-        self._database = database
-        self._reports = reports
-        self._batches = stored
-        self._parts: GracePeriod[Path] = GracePeriod(grace)
-        self._files: GracePeriod[Path] = GracePeriod(grace)
+    database: Database
+    reports: Reports
+    batches: Batches
+    parts_grace: GracePeriod[Path]
+    files_grace: GracePeriod[Path]
 
     def collect(self) -> int:
         """Delete them; how many."""
-        self._database.check_files("deleting files")  # one that is gone refers to nothing new
-        segments = self._reports.collect_segments()
+        self.database.check_files("deleting files")  # one that is gone refers to nothing new
+        segments = self.reports.collect_segments()
         return segments + self._collect_parts() + self._collect_batches()
 
     def _collect_parts(self) -> int:
         with files.disk("deleting parts"):
-            listed = list(self._batches.parts_directory.iterdir())
+            listed = list(self.batches.parts_directory.iterdir())
             if not listed:
                 return 0
-            with self._database.read() as connection:
+            with self.database.read() as connection:
                 claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
                 owners = set(connection.scalars(claimed.distinct()))
-            with self._database.read() as connection:
+            with self.database.read() as connection:
                 named = set(connection.scalars(sa.select(parts.c.name)))
             nobodys = (
                 path
                 for path in listed
                 if path.name not in named and path.name.partition("-")[0] not in owners
             )
-            return files.remove(self._parts.over(nobodys))
+            return files.remove(self.parts_grace.over(nobodys))
 
     def _collect_batches(self) -> int:
         with files.disk("deleting drafts"):
-            listed = list(self._batches.files_directory.iterdir())
+            listed = list(self.batches.files_directory.iterdir())
             if not listed:
                 return 0
-            with self._database.read() as connection:
+            with self.database.read() as connection:
                 rows = connection.execute(
                     sa.select(
                         batches.c.id, batches.c.state, batches.c.owner, batches.c.digest
                     ).where(batches.c.state.in_((SEALED, SHUFFLED, RELEASED)))
                 ).all()
-            shuffled = {self._batches.path(row.id, row.digest) for row in rows if row.digest}
+            shuffled = {self.batches.path(row.id, row.digest) for row in rows if row.digest}
             owners = {f"{row.id}-{row.owner}" for row in rows if row.owner}
             sealed = {row.id for row in rows if row.state == SEALED}
             nobodys = (
@@ -186,7 +187,7 @@ class Garbage:
                 for path in listed
                 if path not in shuffled and not _awaited(path, owners, sealed)
             )
-            return files.remove(self._files.over(nobodys))
+            return files.remove(self.files_grace.over(nobodys))
 
 
 def _awaited(path: Path, owners: set[str], sealed: set[str]) -> bool:

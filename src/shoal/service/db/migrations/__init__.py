@@ -28,7 +28,6 @@ TREES = ("shuffler", "analyzer")
 LOCK = 0x73686F616C  # "shoal": the advisory lock of whoever migrates
 _ONE_AT_A_TIME = threading.Lock()  # the scripts find their connection in a global of Alembic's
 _SCRIPTS = Path(__file__).parent
-_MIGRATE = "start it with --migrate, or see 'shoal doctor'"
 
 
 def head(tree: str) -> str | None:
@@ -37,7 +36,7 @@ def head(tree: str) -> str | None:
 
 
 def current(connection: sa.Connection, tree: str) -> str | None:
-    """The revision a database is at."""
+    """The revision a database is at; None if it is empty. A newer one is refused."""
     if tree not in TREES:
         raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
     for other in TREES:
@@ -45,16 +44,23 @@ def current(connection: sa.Connection, tree: str) -> str | None:
             advice = f"this database belongs to the {other}: give the {tree} one of its own"
             raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
     options = {"version_table": f"{tree}_revision"}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
+    revision = MigrationContext.configure(connection, opts=options).get_current_revision()
+    try:
+        known = revision is None or _scripts(tree).get_revision(revision) is not None
+    except (RevisionError, CommandError):
+        known = False
+    if not known:
+        advice = "it was made by a newer version of Shoal: install that one"
+        raise StoreVersionError(shown(revision), shown(head(tree)), advice)
+    return revision
 
 
 def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
     """Take all steps up to ``to`` within the transaction of the connection."""
-    revision = current(connection, tree)
-    _refuse_newer(revision, tree)
+    current(connection, tree)
     scripts = _scripts(tree)
     environment = EnvironmentContext(
-        _config(tree),
+        Config(),
         scripts,
         fn=lambda revision, _context: scripts._upgrade_revs(to, revision),  # noqa: SLF001 - as Alembic's own commands do
     )
@@ -69,41 +75,15 @@ def upgrade(connection: sa.Connection, tree: str, to: str = "head") -> str:
     return reached
 
 
-def require(connection: sa.Connection, tree: str) -> None:
-    """Refuse tables that are older or newer than this version's."""
-    revision = current(connection, tree)
-    _refuse_newer(revision, tree)
-    if revision != head(tree):
-        raise StoreVersionError(_shown(revision), _shown(head(tree)), _MIGRATE)
-
-
-def _refuse_newer(revision: str | None, tree: str) -> None:
-    try:
-        known = revision is None or _scripts(tree).get_revision(revision) is not None
-    except (RevisionError, CommandError):
-        known = False
-    if not known:
-        advice = "it was made by a newer version of Shoal: install that one"
-        raise StoreVersionError(_shown(revision), _shown(head(tree)), advice)
-
-
-def _shown(revision: str | None) -> str:
+def shown(revision: str | None) -> str:
+    """A revision, in words."""
     return f"at revision {revision}" if revision else "empty"
-
-
-def _config(tree: str) -> Config:
-    config = Config()
-    # A percent sign in the path would be read as a reference.
-    scripts = str(_SCRIPTS / tree).replace("%", "%%")
-    config.set_main_option("script_location", scripts)
-    config.set_main_option("version_locations", scripts)
-    config.set_main_option("path_separator", "newline")
-    return config
 
 
 @cache
 def _scripts(tree: str) -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config(tree))
+    directory = str(_SCRIPTS / tree)
+    return ScriptDirectory(directory, version_locations=[directory])
 
 
 def create_common_tables() -> None:
