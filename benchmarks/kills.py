@@ -7,8 +7,8 @@ missing is started again at once, as a supervisor does. Everybody's answer is kn
 surely sent as it is, so the published counts tell who was lost and who was counted twice. After the
 last kill as many are sent as the last batch lacks.
 
-A claim is taken over when no row names its owner any more: a killed worker's by another, a living
-one's because it is done. The longest time is therefore never below the time of a takeover.
+A claim is taken over when no row names its owner any more. One whose lease is renewed after the
+kill belongs to somebody who lives, and does not count.
 """
 
 from __future__ import annotations
@@ -183,14 +183,14 @@ class Site:
             if process.poll() is not None:
                 self.start(name)
 
-    def owners(self) -> set[str]:
-        """Who has claimed something by now."""
-        owners: set[str] = set()
+    def owners(self) -> dict[str, int]:
+        """Who has claimed something by now, and until when."""
+        owners: dict[str, int] = {}
         for role, engine in self.engines.items():
             with suppress(sa.exc.OperationalError), engine.connect() as connection:
                 for table in _CLAIMED[role]:
-                    query = f"SELECT owner FROM {table} WHERE owner IS NOT NULL"  # noqa: S608
-                    owners.update(connection.scalars(sa.text(query)))
+                    query = f"SELECT owner, lease_until FROM {table} WHERE owner IS NOT NULL"  # noqa: S608
+                    owners.update((row[0], row[1]) for row in connection.execute(sa.text(query)))
         return owners
 
     @contextmanager
@@ -236,9 +236,10 @@ class Site:
         """How often each answer was counted in what is published."""
         counted = np.zeros(ANSWERS, dtype=np.int64)
         with opened(self.home("analyzer")) as store:
-            for collection in store.collections.of(self.survey.id):
-                if collection.state == "PUBLISHED" and collection.counts is not None:
-                    counted += collection.counts.cells
+            for listed in store.collections.of(self.survey.id):
+                whole = store.collections.find(self.survey.id, listed.batch)
+                if whole is not None and whole.state == "PUBLISHED" and whole.counts is not None:
+                    counted += whole.counts.cells
         return counted
 
     def published(self) -> int:
@@ -325,8 +326,8 @@ class Watch:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._first: dict[str, float] = {}  # when an owner was there at a kill
-        self.owners: set[str] = set()
+        self._first: dict[str, tuple[float, int]] = {}  # owners at a kill: when, and their leases
+        self.owners: dict[str, int] = {}
         self.longest = 0.0
         self.orphans = 0
         self._stop = threading.Event()
@@ -338,8 +339,8 @@ class Watch:
         """From now on: how long until the claims of this moment are somebody else's, or done."""
         now, owners = time.monotonic(), self._site.owners()
         with self._mutex:
-            for owner in owners:
-                self._first.setdefault(owner, now)
+            for owner, until in owners.items():
+                self._first.setdefault(owner, (now, until))
             self.orphans += bool(owners)
 
     def close(self) -> None:
@@ -356,9 +357,12 @@ class Watch:
         while not self._stop.wait(_LOOK):
             self.owners = self._site.owners()
             with self._mutex:
-                for owner in self._first.keys() - self.owners:
-                    took = time.monotonic() - self._first.pop(owner)
-                    self.longest = max(self.longest, took)
+                for owner, (killed, until) in list(self._first.items()):
+                    if self.owners.get(owner, until) > until:
+                        del self._first[owner]  # it lives, and renews its lease
+                    elif owner not in self.owners:
+                        del self._first[owner]
+                        self.longest = max(self.longest, time.monotonic() - killed)
 
 
 def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
