@@ -251,7 +251,7 @@ def test_a_batch_that_can_close_does(shuffler):
     assert shuffler.tallies()["opened"] == 63
 
 
-def test_a_batch_does_not_close_without_reports_that_wait(shuffler):
+def aged_with_some_that_wait(shuffler):
     steady = Steady()
     worker = worker_of(shuffler, steady)
     reports = shuffler.reports(30)
@@ -261,9 +261,17 @@ def test_a_batch_does_not_close_without_reports_that_wait(shuffler):
     gathered(worker)
     shuffler.receive(reports[25:])
     shuffler.clock.advance(3700)
-    assert shuffler.store.batches.advance() == []
-    gathered(worker)
+    return worker
+
+
+def test_a_worker_gathers_what_waits_before_it_closes_a_batch(shuffler):
+    gathered(aged_with_some_that_wait(shuffler))
     assert shuffler.released() == [30]
+
+
+def test_nobody_holds_a_batch_open_by_sending_on_and_on(shuffler):
+    aged_with_some_that_wait(shuffler)
+    assert [each.state for each in shuffler.store.batches.advance()] == ["SEALED"]
 
 
 def test_what_was_tried_before_is_tried_at_once(shuffler):

@@ -19,8 +19,8 @@ Every move is one conditional update that names the state it expects. The minimu
 condition of the one statement that seals, and counts reports that opened, not uploads: no clock,
 crash or race makes a smaller batch. A batch with too few does not die while reports of its survey
 wait to be opened, nor at one look alone: a clock that was ahead for a moment closes batches early,
-and deletes none. Nor does one that is not full close while reports wait that nobody has tried to
-open: they are gathered first.
+and deletes none. Reports that wait when a batch can close are gathered first; those that come
+meanwhile are the next one's, so that nobody can hold a batch open by sending on and on.
 
 The shuffled file is named after the batch and its own digest: two who shuffle the same batch,
 because one was taken for dead, write two files, and the one whose digest was committed is the batch
@@ -208,16 +208,12 @@ class Batches:
             numbers = set(connection.scalars(sa.select(batches.c.survey).where(ACCEPTS)))
         rows = [self._surveys.numbered(number) for number in sorted(numbers)]
         transitions: list[Transition] = []
-        untried = sa.and_(
-            Leases(self._database, extents, self._clock).free(), extents.c.attempts == 0
-        )
         if rows:
             with self._database.write() as connection:
                 hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
-                    ungathered = sa.exists().where(extents.c.survey == row.number, untried)
-                    moved = _advanced(connection, row, now, dying, ungathered)
+                    moved = _advanced(connection, row, now, dying)
                     transitions += moved
                     if all(transition.state == CARRIED for transition in moved):
                         continue
@@ -478,12 +474,11 @@ def _advanced(
     row: SurveyRow,
     now: int,
     dying: Collection[str],
-    ungathered: sa.ColumnElement[bool],
 ) -> list[Transition]:
     rules, (aged, over) = row.survey.batches, _due(row, now)
     full, waited = batches.c.valid >= rules.target, batches.c.state == CARRIED
     late = sa.or_(waited, aged, sa.literal(over))
-    closes = sa.or_(full, sa.and_(late, sa.not_(ungathered)))
+    closes = sa.or_(full, late)
     waits = sa.and_(batches.c.state == OPEN, batches.c.valid < rules.minimum, aged)
     moves = [
         (SEALED, sa.and_(batches.c.valid >= rules.minimum, closes)),
