@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from shoal.service.opening import TAG_BYTES
-
 revision = "0005"
 down_revision = "0004"
 branch_labels = None
@@ -19,7 +17,7 @@ def upgrade() -> None:
         "waiting_tags",
         sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
+        sa.Column("tag", sa.LargeBinary(16), primary_key=True),
         sa.Column("extent", sa.BigInteger, nullable=False),
         sqlite_with_rowid=False,
     )
