@@ -129,6 +129,17 @@ def test_keys_come_and_go_under_the_running_app(shuffler, client):
     assert kept(shuffler) == (4, 0)
 
 
+def test_a_secret_that_is_gone_is_noticed_with_the_next_report(shuffler, client):
+    first, second = shuffler.reports(2)
+    assert post(client, shuffler, first).status_code == 202
+    path = shuffler.keyring.secret_path(first[1])
+    elsewhere = path.rename(path.with_name("elsewhere"))
+    assert kind(post(client, shuffler, second)) == (503, "unavailable")
+    elsewhere.rename(path)
+    assert post(client, shuffler, second).status_code == 202
+    assert kept(shuffler) == (2, 0)
+
+
 def test_a_body_that_is_no_number_of_reports(shuffler, client):
     report = shuffler.reports(1)[0]
     for body in (b"", report[:-1], report + b"x"):
@@ -225,6 +236,8 @@ def test_many_single_reports_share_commits(shuffler, monkeypatch):
         groups.append(len(arrivals))
         return original(store, arrivals)
 
+    looks = []
+    monkeypatch.setattr(shuffler.keyring, "check_secret", looks.append)
     monkeypatch.setattr(Reports, "receive", counted)
     reports = shuffler.reports(40)
     with (
@@ -236,6 +249,7 @@ def test_many_single_reports_share_commits(shuffler, monkeypatch):
     assert {answer.status_code for answer in answers} == {202}
     assert sum(groups) == 40
     assert max(groups) >= 8
+    assert len(looks) <= len(groups) + 1  # one for all that are committed together
     assert kept(shuffler) == (40, 0)
 
 

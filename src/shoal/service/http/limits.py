@@ -12,7 +12,7 @@ away every day together with all that was counted under it.
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -124,14 +124,15 @@ class PerNetwork:
 
     def __init__(self, limit: int, total: int) -> None:
         self._limits = [min(limit * scale, max(limit, total // 2)) for scale in _SCALES]
-        self._amounts: Counter[bytes] = Counter()
+        self._amounts: dict[bytes, int] = {}
 
     def take(self, networks: Networks, amount: int = 1) -> bool:
         """Let so much more be had, unless it is too much for one of the networks."""
-        named = tuple(zip(networks or (), self._limits, strict=False))
-        if any(self._amounts[network] + amount > limit for network, limit in named):
-            return False
-        self._amounts.update({network: amount for network, _ in named})
+        for network, limit in zip(networks or (), self._limits, strict=False):
+            if self._amounts.get(network, 0) + amount > limit:
+                return False
+        for network in networks or ():
+            self._amounts[network] = self._amounts.get(network, 0) + amount
         return True
 
     def give(self, networks: Networks, amount: int = 1) -> None:

@@ -409,7 +409,7 @@ class Keyring:
     def check_secret(self, number: int) -> None:
         """Refuse a key whose secret is no longer in its file: nothing sealed for it would open.
 
-        A glance at the file's size, for every report.
+        A glance at the size of the file.
         """
         try:
             there = self._secrets.path(number).stat().st_size > 0
