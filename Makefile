@@ -12,6 +12,8 @@ SCRIPTS := $(BIN)/python setup/scripts.py
 export SHOAL_CHROMIUM
 # The products of the accountant are small: threads would only wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
+# Every process that a test starts would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
