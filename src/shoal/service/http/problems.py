@@ -146,7 +146,7 @@ NO_TOKEN = Problem(
 
 
 def answer_to(error: Exception, observe: Observe = unobserved) -> Response:
-    """What whoever asked is told of an error."""
+    """The answer to a request that failed."""
     problem = _problem(error)
     observe("refused_requests", 1, problem.kind)
     if problem.status >= 500:

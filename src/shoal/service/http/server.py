@@ -6,8 +6,8 @@ closes the application, which commits what it acknowledged.
 
 The parser behind the server keeps a request's head in memory until it is whole, however long it
 grows and however long it takes. Here a head has a length and a time, and the process has a number
-of connections: whoever opens a connection and says nothing, or never comes to an end, is let go
-before anything else has to know of them. Bodies have their own limits (see ``http.limits``).
+of connections: a connection that stays silent, or whose head never ends, is closed before the
+application learns of it. Bodies have their own limits (see ``http.limits``).
 
 It speaks plain HTTP: encryption on the way (TLS), certificates and HTTP/2 are the business of a
 reverse proxy in front, which may also be what keeps addresses from the shuffler.
@@ -58,7 +58,7 @@ def listen(
 ) -> socket.socket:
     """A socket on this address, port 0 for any that is free; ``option`` is how it was chosen.
 
-    ``descriptor`` is a listening socket that whoever started this process opened for it.
+    ``descriptor`` is a listening socket that the parent process opened.
     """
     if descriptor is not None:
         try:

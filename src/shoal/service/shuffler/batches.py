@@ -85,7 +85,7 @@ _DIGEST_DIGITS = 64
 INTERVAL = 600  # seconds between two looks
 LEAST_CROWD = 50  # a quarter of less would be a handful of people
 _QUARTERS = 4
-_LOOKING = 2.0  # seconds to wait for whoever looks at this moment
+_LOOKING = 2.0  # seconds to wait for a look that is under way
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Batches:
             raise InvalidArgumentError("digest", digest, f"{_DIGEST_DIGITS} hexadecimal digits")
         path = self.path(batch.id, digest)
         with files.disk("keeping a batch"):
-            batch.draft.chmod(0o600)  # whoever wrote it may have been less careful
+            batch.draft.chmod(0o600)  # the writer's umask may allow more
             with batch.draft.open("rb") as draft:
                 os.fsync(draft.fileno())
             failpoints.reached("shuffle.written")
@@ -547,7 +547,7 @@ class ProgressCache:
         if progress is not None:
             return progress
         seen = self._seen.get(row.number)
-        # Whoever comes while somebody looks gets what was seen before.
+        # During a look others get what was seen before.
         if self._lock.acquire(timeout=0 if seen is not None else _LOOKING):
             try:
                 progress = self._fresh(row.number)

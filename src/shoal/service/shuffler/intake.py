@@ -3,16 +3,14 @@
 *Check.* Nothing is opened here. All reports of a survey have one length, so a body is a table of
 bytes, and its first two columns, version and key number, decide.
 
-*Make durable.* Requests wait in one line. A single thread takes as many as fit into a group, lets
-the store write and commit them together, and wakes them. What it takes to be durable, a flush of
-two files, is so paid once for a group, and whoever is answered is never lost.
+*Make durable.* Requests wait in a queue. One thread takes as many as fit into a group; the store
+writes and commits them together, so that a group costs two flushes to disk, not each report.
 
-*Answer.* A person's report is a request of its own, as nearly every request is. To find its route,
-wrap it up and unwrap it again, as a framework does for any request, takes longer than to check,
-hash and commit the report. So the application hands an upload for a survey that it
-has met over to here, before anything else is done with it. The other way in is the route that the
-document describes, for surveys not met before; it leads here too, so that there is one order of
-checks, and every answer has the same bytes whichever way its request came.
+*Answer.* Nearly every request carries one report, and the framework's routing would take longer
+than to check, hash and commit it. So the application passes an upload for a survey that it knows
+directly to :meth:`Intake.answer`. An upload for another survey comes by the route in the OpenAPI
+document, and ends in the same :meth:`Intake.take`: one order of checks, and the same bytes as
+answers.
 """
 
 from __future__ import annotations
@@ -56,14 +54,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """The reports of a body that can be kept, and the places and reasons of the others."""
+    """The reports of a body that are accepted, and the positions and reasons of the others."""
 
     reports: int
     arrivals: list[Arrival]
     refused: dict[str, list[int]]
 
     def document(self) -> dict[str, Plain]:
-        """What the sender is told: the same bytes for reports that are new and that came before."""
+        """The answer to the sender: the same bytes for new reports and for duplicates."""
         refused: list[Plain] = [
             {"index": index, "reason": reason}
             for reason, indices in self.refused.items()
@@ -117,7 +115,7 @@ class _Waiting:
 
 
 class GroupCommit:
-    """The line of requests and the thread that commits them.
+    """The queue of requests and the thread that commits them.
 
     A group ends at ``group_bytes``; before it begins, others have ``linger`` seconds to join.
     """
@@ -187,19 +185,19 @@ class GroupCommit:
             self._commit(group)
             try:
                 self._observe("commit_seconds", time.perf_counter() - began, "")
-            except Exception:  # noqa: BLE001 - people wait for this thread, whoever else fails
+            except Exception:  # noqa: BLE001 - a failing metric must not end this thread
                 _log.warning("not_observed", exc_info=True)
 
     def _commit(self, group: list[_Waiting]) -> None:
         try:
             self._reports.receive([arrival for waiting in group for arrival in waiting.arrivals])
-        except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
-            # The store is gone for everybody, unless somebody holds what one of them needs.
+        except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
+            # An unavailable store is so for all of them; a lock may concern only one.
             busy = isinstance(error, StoreBusyError)
             if len(group) == 1 or (isinstance(error, StoreUnavailableError) and not busy):
                 _wake(group, error)
                 return
-            # One of them is to blame; the others are innocent.
+            # One of them is to blame: try each alone.
             _log.warning("group_divided", extra={"count": len(group)}, exc_info=True)
             for waiting in group:
                 self._commit([waiting])
@@ -212,12 +210,12 @@ def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
     for waiting in group:
         by_loop.setdefault(waiting.loop, []).append(waiting)
     for loop, waiting_here in by_loop.items():
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+        with suppress(RuntimeError):  # the loop has ended, and its requests with it
             loop.call_soon_threadsafe(_wake_all, waiting_here, error)
 
 
 def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
-    """In their own loop; one that was given up in the meantime needs no answer."""
+    """In their own loop; a cancelled request needs no answer."""
     for waiting in group:
         if waiting.future.done():
             continue
@@ -229,9 +227,9 @@ def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class Intake:
-    """Takes reports in; ``addresses`` are what other requests are limited by, too.
+    """Takes reports in; ``addresses`` limits other requests, too.
 
-    Uploads for ``surveys``, by the path of these, need no route.
+    ``surveys`` are those whose uploads need no route, by path.
     """
 
     keyring: Keyring
@@ -244,7 +242,7 @@ class Intake:
     surveys: dict[str, SurveyRow] = field(default_factory=dict)
 
     async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
-        """Keep reports; the answer comes when they are durable. ``key`` is of who was charged."""
+        """Store reports; the answer comes when they are durable. ``key``: who was charged."""
         now, survey, limits = self.clock(), row.survey, self.limits
         if now < survey.not_before:
             raise SurveyClosedError(str(survey.id), "it has not begun")
@@ -279,15 +277,15 @@ class Intake:
         return True
 
     async def answer(self, row: SurveyRow, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take reports without a route, and say so or why not, as the route would."""
+        """Take reports without a route, with the answers of the route."""
         defect = None
         try:
             key = self.addresses.charge(scope["client"][0] if scope["client"] else None, 1)
             answer = await self.take(row, scope, receive, key)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told, whatever it was
+        except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
             answer = answer_to(error, self.observe)
             defect = None if isinstance(error, ProblemError | ShoalError) else error
-        # A copy: whoever is further out may write into it.
+        # A copy: outer layers may write into it.
         start = {**_ONE_KEPT_START} if answer is _ONE_KEPT else _start_of(answer)
         await send(start)
         await send({"type": "http.response.body", "body": answer.body})
@@ -296,12 +294,12 @@ class Intake:
 
 
 class IntakeApplication(Application):
-    """An application whose intake is asked first."""
+    """An application that passes uploads to its intake before routing."""
 
     intake: Intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take it, or leave it to the routes."""
+        """Uploads for known surveys to the intake, all else to the routes."""
         row = None
         if scope["type"] == "http" and scope["method"] == "POST":
             row = self.intake.surveys.get(scope["path"])
@@ -312,7 +310,7 @@ class IntakeApplication(Application):
 
 
 def small(document: Mapping[str, Plain], status: int = 200) -> Response:
-    """A small document that nobody is to keep."""
+    """A small document that no cache may store."""
     body = json.dumps(document, separators=(",", ":")).encode()
     return Response(body, status, media_type=JSON, headers=requests.NOT_KEPT)
 

@@ -1,22 +1,22 @@
 """Sealed reports: taken in once each, claimed by a worker, and gone once they are in a batch.
 
-*In.* One transaction for a whole group of arrivals. A report is known by its tag, 16 bytes of the
-SHA-256 of all its bytes: the same bytes again are a duplicate, whenever they come. New reports go
-to a segment, synced before the transaction that refers to them commits; a crash in between leaves
-bytes that nobody refers to, and no tags. A server that goes on committing when this process is dead
-holds a lock until it has: whoever collects segments asks for it.
+*In.* One transaction for a whole group of arrivals. A report's tag is 16 bytes of the SHA-256 of
+all its bytes: the same bytes again are a duplicate, at any time. New reports go to a segment, which
+is synced before the transaction that refers to it commits; a crash in between leaves bytes without
+a reference, and no tags. PostgreSQL may commit after this process has died: the transaction holds
+a lock, which the collection of segments checks.
 
-*Gathering.* Segments, extents and waiting tags are the intake's journal, which tells the order of
-what came. A worker takes the reports of a survey and key out of it together: after a while, or when
-there are many, or when a batch could close (see :class:`Gathering`). Their tags then move among
-those that stay in the order of their bytes, and their stretches of the segments are erased.
+*Gathering.* Segments, extents and waiting tags are the intake's journal, and show the order of
+arrival. A worker takes the reports of a survey and key out of it together: after a while, or when
+there are many, or when a batch could close (see :class:`Gathering`). Their tags move to the table
+of tags in the order of their bytes, and their stretches of the segments are erased.
 
-*Out.* Part files are on the disk before the transaction that makes them part of a batch, and named
-after the claim: one whose claim is neither held nor finished is nobody's. In the transaction the
-claimed reports go if all of them are still ours, and the batch grows by as many as opened.
+*Out.* Part files are on disk before the transaction that adds them to a batch, and are named after
+the claim; a file whose claim has neither a lease nor a result is garbage. The transaction deletes
+the claimed reports, if the lease still covers all of them, and adds those that opened to the batch.
 
-*Dead letters.* What was claimed before and came back is claimed in smaller and smaller pieces, so
-that the one report that kills whoever opens it ends up alone. It is then given up, and counted.
+*Dead letters.* Reports whose claim failed are claimed again in smaller and smaller pieces, until
+the one that kills its worker is alone. It is then deleted, and counted.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Receipt:
 class Claim:
     """Reports of one survey and key that nobody else opens while the lease lasts.
 
-    ``owner`` is fresh for every claim: what somebody else has taken over since is not touched.
+    ``owner`` is fresh for every claim: reports that another worker took over are not touched.
     ``attempts`` is how often these reports were claimed before.
     """
 
@@ -113,11 +113,11 @@ class Claim:
 
 
 class Gathering:
-    """When a worker takes the reports that wait out of the journal.
+    """When a worker takes waiting reports out of the journal.
 
-    The waiting ones of a survey and key are taken together once they are ``reports``, or once one
-    of them has waited ``seconds`` by a clock that nobody sets, as far as this worker saw; and when
-    with those of its survey a batch could close.
+    Those of a survey and key are taken together once there are ``reports`` of them, once this
+    worker has seen one wait ``seconds`` (by a monotonic clock), or when a batch of the survey could
+    close with those that wait.
     """
 
     def __init__(
@@ -291,9 +291,8 @@ class Reports:
     def finish(self, claim: Claim, opened: Parts, rejected: int, forgotten: bytes = b"") -> None:
         """Move opened reports into the open batches: ``{inner key: (records, reports)}``.
 
-        Their tags move among those that stay, but for the rejected ones that are ``forgotten``:
-        what does not open needs no protection against being sent again, and whoever sends noise
-        fills no table.
+        Their tags move to the table of tags, but for the rejected reports that are ``forgotten``:
+        what does not open needs no protection against replay, and noise must not fill the table.
         """
         row = self._surveys.row(claim.survey)
         _check(row, claim, opened, checks.count(0, rejected=rejected))

@@ -191,7 +191,7 @@ class Garbage:
 
 
 def _awaited(path: Path, owners: set[str], sealed: set[str]) -> bool:
-    """A draft of whoever holds the lease, or a file that is about to be committed."""
+    """A draft with a lease, or a file that is about to be committed."""
     if path.suffix == ".draft":
         return path.stem in owners
     return path.stem.partition("-")[0] in sealed

@@ -263,7 +263,7 @@ class ShufflerWorker:
         rejected = claim.count - sum(count for _, count in parts.values())
         try:
             reports.finish(claim, parts, rejected, opened.unopened)
-        except LeaseLostError:  # whoever is slow, it is not they
+        except LeaseLostError:  # the worker was slow: not the fault of the reports
             reports.acquit(claim)
             raise
 
