@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from repository import environment
-from running_kit import Quick, opened, reports
+from running_kit import opened, quick, reports
 from shoal.explain.text import moment
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
@@ -33,7 +33,7 @@ DAY = 86_400
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
     return made
 
 

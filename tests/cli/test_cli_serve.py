@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
-from running_kit import Quick
+from running_kit import quick
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
@@ -30,7 +30,7 @@ KINDS = ["shuffler", "worker", "analyzer"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
     return made
 
 

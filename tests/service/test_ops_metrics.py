@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from running_kit import Asking, Quick, reports
+from running_kit import Asking, quick, reports
 from shoal.service.clock import system_clock
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
@@ -136,8 +136,8 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
     embedded = Embedded(directory=tmp_path / "both")
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
-    embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+    design = quick(question="?", answers=("a", "b"), people=300)
+    embedded.make(design, Ports(shuffler=1, analyzer=2))
     home, survey = embedded.home("shuffler"), embedded.survey()
     sent = reports(embedded, 300)
     ring = home.keyring(Protection.none())

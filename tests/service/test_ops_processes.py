@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 import http_kit
-from running_kit import Quick, Service, opened, reports, wait_for
+from running_kit import Service, opened, quick, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db.leases import Leases
 from shoal.service.keyring import Protection
@@ -43,7 +43,7 @@ TRACES = [MARK.encode(), b"203.0.113.77", b"127.0.0.2"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
     return made
 
 
