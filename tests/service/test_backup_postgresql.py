@@ -125,7 +125,7 @@ def test_a_password_is_in_no_list_of_processes(monkeypatch):
     monkeypatch.setattr(backup.shutil, "which", lambda name: f"/bin/{name}")
     url = sa.make_url("postgresql+psycopg://me:hunter2@db.example:5433/shoal?sslmode=require")
     backup.run("pg_dump", ["--format=custom"], url)
-    backup.fill_postgresql(url, Path("x.dump"))
+    backup.run("pg_restore", ["x.dump"], url)
     for words, env in seen:
         assert "hunter2" not in " ".join(words)
         assert env["PGPASSWORD"] == "hunter2"
