@@ -253,7 +253,6 @@ def test_what_one_address_may_have_is_said_by_options(run, embedded, monkeypatch
         address_burst=7,
         limit_loopback=True,
     )
-    assert limits.words() == chosen  # what several intakes at one port are started with
     assert run(*words, "--behind-proxy").status == 0
     assert told.pop().address_rate is None
     said = run(*words, "--address-rate", "0").refusal()

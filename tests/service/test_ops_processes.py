@@ -26,6 +26,7 @@ from shoal.service.ops.up import Embedded, Ports
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.tables import extents
+from shoal.service.shuffler.worker import Pace
 
 MARK = "zebra7391"
 MARKED = {
@@ -138,7 +139,7 @@ def test_a_worker_that_is_stopped_while_it_works_gives_its_claim_back(embedded, 
         closing(ShufflerStore(database, home.directory, system_clock)) as store,
     ):
         store.reports.receive([Arrival(survey.id, 0, b"".join(sent[:20]))])
-        run_worker(Settings(home=home, protection=Protection.none(), gather=0))
+        run_worker(Settings(home=home, protection=Protection.none(), pace=Pace(gather=0)))
         assert during == [[1, 1]]
         assert claims() == [0, 1]
         assert store.reports.tallies(survey.id)["opened"] == 20

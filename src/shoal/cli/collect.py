@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,22 +69,26 @@ def collect(options: CollectOptions) -> None:
 
     from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.source import TokenFile
+    from shoal.service.analyzer.store import AnalyzerStore
+    from shoal.service.clock import system_clock
     from shoal.service.ops import administration
-    from shoal.service.ops.home import Home, refuse_both
-    from shoal.service.ops.processes import opened_analyzer
+    from shoal.service.ops.home import Home, check_party, refuse_both
+    from shoal.service.ops.processes import collector
 
     logging.getLogger("shoal").addHandler(logging.NullHandler())  # what is logged is printed here
     refuse_both(options.directory)
     home = Home(directory=options.directory, role="analyzer", store=options.store)
     tokens = TokenFile(options.token_file or options.directory / "token")
-    opened = opened_analyzer(
-        home,
-        tokens=None if options.offline else tokens,
-        unlock=options.protection,
-        **options.only("processes", "migrate"),
-    )
-    with opened as (store, worker):
+    with ExitStack() as stack:
+        database = stack.enter_context(closing(home.database(migrate=options.migrate)))
+        store = AnalyzerStore(database, home.directory, system_clock)
         surveys = store.surveys.all()
+        worker = None
+        if not options.offline:
+            tokens.check()
+            keyring = home.keyring(options.protection(home.keys))
+            check_party(surveys, keyring, system_clock())
+            worker = stack.enter_context(collector(store, keyring, tokens, options.processes))
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
