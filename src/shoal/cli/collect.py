@@ -92,7 +92,8 @@ def collect(options: CollectOptions) -> None:
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
-            surveys = [administration.find_survey(surveys, options.survey)]
+            name = administration.survey_name(store, options.survey)
+            surveys = [store.surveys.get(name)]
         if options.again is not None:
             administration.ask_again(store, surveys, options.again)
         if options.watch:

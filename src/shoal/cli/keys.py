@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import typer
 
+from shoal import checks
 from shoal.cli.app import OPERATE, Commands, app, printable
 from shoal.cli.options import Needs, Options, command, option, read_choice
 from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
@@ -216,11 +217,14 @@ def token(options: TokenOptions) -> None:
 
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
-    home = options.home("shoal keys token")
-    from shoal.service.ops import administration
+    with options.opened("shoal keys token") as (home, store):
+        from shoal.service.keyring.key_list import DAY
+        from shoal.service.ops.administration import survey_name
 
-    text, survey = administration.make_token(home, **options.only("survey", "days", "label"))
-    name = None if survey is None else str(survey.id)
+        lifetime = checks.count(days=options.days) * DAY
+        survey = None if options.survey is None else survey_name(store, options.survey)
+        text = store.tokens.add(options.label, survey, lifetime)
+    name = None if survey is None else str(survey)
     values = {"token": text, "role": home.role, "survey": name, "days": options.days}
     answer_lines(options, values, text)
     after = {
@@ -236,13 +240,14 @@ def token(options: TokenOptions) -> None:
 @command(keys)
 def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
-    home = options.home("shoal keys tokens")
+    with options.opened("shoal keys tokens") as (_, store):
+        listed = store.tokens.listed()
     from shoal.service.clock import system_clock
-    from shoal.service.ops import administration
+    from shoal.service.ops.administration import tokens_document
 
-    listed, now = administration.tokens_of(home), system_clock()
+    now = system_clock()
     values = {"tokens": [token.to_dict(now) for token in listed]}
-    answer_lines(options, values, administration.tokens_document(listed, now))
+    answer_lines(options, values, tokens_document(listed, now))
 
 
 class RevokeOptions(PartyOptions):
@@ -254,11 +259,11 @@ class RevokeOptions(PartyOptions):
 @command(keys)
 def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
-    home = options.home("shoal keys revoke")
-    from shoal.explain.text import plural
-    from shoal.service.ops import administration
+    with options.opened("shoal keys revoke") as (_, store):
+        from shoal.explain.text import plural
+        from shoal.service.ops.administration import revoke_token
 
-    revoked = administration.revoke_token(home, options.label)
+        revoked = revoke_token(store, options.label)
     values = {"label": options.label, "revoked": revoked}
     text = f"revoked {plural(revoked, 'token')} with the label {printable(options.label)}"
     answer_lines(options, values, text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +16,7 @@ from shoal.cli.options import BareOptions, Options, option
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
+    from shoal.service.ops.administration import Store
     from shoal.service.ops.home import Home
 
 KEPT = "What it keeps"
@@ -55,6 +58,15 @@ class PartyOptions(Options):
         from shoal.service.ops.home import home_of
 
         return home_of(self.directory, self.store)
+
+    @contextmanager
+    def opened(self, command: str) -> Iterator[tuple[Home, Store]]:
+        """The party and its store."""
+        home = self.home(command)
+        from shoal.service.ops.home import opened
+
+        with opened(home) as store:
+            yield home, store
 
 
 class SecretOptions(BareOptions):

@@ -298,12 +298,12 @@ def add(options: AddOptions) -> None:
 @command(survey, name="list")
 def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
-    home = options.home("shoal survey list")
-    from shoal.service.ops import administration
+    with options.opened("shoal survey list") as (home, store):
+        from shoal.service.ops.administration import registered, surveys_document
 
-    surveys = administration.surveys_of(home)
-    values = {"role": home.role, "surveys": [each.to_dict() for each in surveys]}
-    answer_lines(options, values, administration.surveys_document(home, surveys))
+        surveys = registered(store)
+    values = {"role": home.role, "surveys": surveys}
+    answer_lines(options, values, surveys_document(home, surveys))
 
 
 class RemoveOptions(PartyOptions):
@@ -316,11 +316,11 @@ class RemoveOptions(PartyOptions):
 @command(survey)
 def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
-    home = options.home("shoal survey remove")
-    from shoal.explain.text import plural
-    from shoal.service.ops import administration
+    with options.opened("shoal survey remove") as (home, store):
+        from shoal.explain.text import plural
+        from shoal.service.ops.administration import remove_survey
 
-    name, revoked = administration.remove_survey(home, options.survey)
+        name, revoked = remove_survey(store, options.survey)
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
     answer_lines(
         options,
@@ -337,23 +337,24 @@ class DeleteOptions(RemoveOptions):
 
 
 @command(survey, name="delete-data")
-def delete_data(options: DeleteOptions) -> None:
+def delete_survey_data(options: DeleteOptions) -> None:
     """Delete all that a party has of a survey that is over. Each party deletes its own.
 
     Results and batches that nobody has collected go, too; it cannot be undone.
     """
-    home = options.home("shoal survey delete-data")
-    from shoal.service.ops import administration
+    with options.opened("shoal survey delete-data") as (home, store):
+        from shoal.service.ops.administration import delete_data, survey_name
 
-    name = administration.survey_name(home, options.survey)
-    whose = f"the {home.role} in {options.directory}"
-    if not options.yes:
-        if not sys.stdin.isatty():
-            raise RefusedError(
-                "deleting cannot be undone: give --yes, or run this at a terminal, where it asks"
-            )
-        typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
-    deleted = administration.delete_data(home, name)
+        name = survey_name(store, options.survey)
+        whose = f"the {home.role} in {options.directory}"
+        if not options.yes:
+            if not sys.stdin.isatty():
+                raise RefusedError(
+                    "deleting cannot be undone: give --yes, or run this at a terminal, where it "
+                    "asks"
+                )
+            typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
+        deleted = delete_data(store, name)
     counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
     answer_lines(
         options,
