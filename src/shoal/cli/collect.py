@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,15 +56,12 @@ class CollectOptions(SecretOptions, Options):
         files.check(report=self.report, csv=self.csv)
 
 
-@command(app, COLLECT)
+@command(app, COLLECT, server="shoal collect")
 def collect(options: CollectOptions) -> None:
     """Pull closed batches from the shuffler, open and count them, and publish what they say.
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal collect", options.store)
     import logging
 
     from shoal.service.analyzer.collect import Pass
@@ -79,26 +76,24 @@ def collect(options: CollectOptions) -> None:
     refuse_both(options.directory)
     home = Home(directory=options.directory, role="analyzer", store=options.store)
     tokens = TokenFile(options.token_file or options.directory / "token")
-    with ExitStack() as stack:
-        database = stack.enter_context(closing(home.database(migrate=options.migrate)))
+    with closing(home.database(migrate=options.migrate)) as database:
         store = AnalyzerStore(database, home.directory, system_clock)
-        surveys = store.surveys.all()
-        worker = None
-        if not options.offline:
-            tokens.check()
-            keyring = home.keyring(options.protection(home.keys))
-            check_party(surveys, keyring, system_clock())
-            worker = stack.enter_context(collector(store, keyring, tokens, options.processes))
+        surveys, passes = store.surveys.all(), dict[str, Pass]()
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
-            name = administration.survey_name(store, options.survey)
-            surveys = [store.surveys.get(name)]
-        if options.again is not None:
-            administration.ask_again(store, surveys, options.again)
-        if options.watch:
-            _watch(store, worker, surveys, options.every)
-        passes = _collected(worker, surveys)
+            surveys = [store.surveys.get(administration.survey_name(store, options.survey))]
+        if not options.offline:
+            tokens.check()
+            keyring = home.keyring(options.protection(home.keys))
+            check_party(store.surveys.all(), keyring, system_clock())
+            if options.again is not None:
+                administration.ask_again(store, surveys, options.again)
+            with collector(store, keyring, tokens, options.processes) as worker:
+                if options.watch:
+                    _watch(store, worker, surveys, options.every)
+                with working("collecting"):
+                    passes = worker.collect(surveys)
         results = [store.results.survey(survey.id) for survey in surveys]
     _write(options, results)
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
@@ -116,15 +111,8 @@ def collect(options: CollectOptions) -> None:
         raise RefusedError("; ".join(sorted(silent)))
 
 
-def _collected(worker: AnalyzerWorker | None, surveys: list[Survey]) -> dict[str, Pass]:
-    if worker is None:
-        return {}
-    with working("collecting"):
-        return worker.collect(surveys)
-
-
 def _watch(
-    store: AnalyzerStore, worker: AnalyzerWorker | None, surveys: list[Survey], every: float
+    store: AnalyzerStore, worker: AnalyzerWorker, surveys: list[Survey], every: float
 ) -> None:
     """Print what becomes of every batch, and the same problem once, without an end."""
     import json
@@ -134,7 +122,8 @@ def _watch(
 
     printed: set[str] = set()
     while True:
-        passes = _collected(worker, surveys)
+        with working("collecting"):
+            passes = worker.collect(surveys)
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
             for batch in done.published:

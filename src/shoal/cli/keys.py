@@ -211,13 +211,13 @@ class TokenOptions(PartyOptions):
     )
 
 
-@command(keys)
+@command(keys, server="shoal keys token")
 def token(options: TokenOptions) -> None:
     """Print a new token: of a shuffler to collect batches, of an analyzer to read results.
 
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
-    with options.opened("shoal keys token") as (home, store):
+    with options.opened() as (home, store):
         from shoal.service.keyring.key_list import DAY
         from shoal.service.ops.administration import survey_name
 
@@ -237,10 +237,10 @@ def token(options: TokenOptions) -> None:
         typer.echo(f"next: {after[home.role]}", err=True)  # what is piped is the token alone
 
 
-@command(keys)
+@command(keys, server="shoal keys tokens")
 def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
-    with options.opened("shoal keys tokens") as (_, store):
+    with options.opened() as (_, store):
         listed = store.tokens.listed()
     from shoal.service.clock import system_clock
     from shoal.service.ops.administration import tokens_document
@@ -256,10 +256,10 @@ class RevokeOptions(PartyOptions):
     label: str = option("The label it was made with.", name="LABEL")
 
 
-@command(keys)
+@command(keys, server="shoal keys revoke")
 def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
-    with options.opened("shoal keys revoke") as (_, store):
+    with options.opened() as (_, store):
         from shoal.explain.text import plural
         from shoal.service.ops.administration import revoke_token
 

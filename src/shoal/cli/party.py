@@ -50,21 +50,12 @@ class PartyOptions(Options):
     directory: Path = option("The shuffler's or the analyzer's directory.", name="DIR")
     store: str | None = STORE
 
-    def home(self, command: str) -> Home:
-        """The party, if what the command needs is installed."""
-        from shoal.service.ops.health import need_server
-
-        need_server(command, self.store)
-        from shoal.service.ops.home import home_of
-
-        return home_of(self.directory, self.store)
-
     @contextmanager
-    def opened(self, command: str) -> Iterator[tuple[Home, Store]]:
+    def opened(self) -> Iterator[tuple[Home, Store]]:
         """The party and its store."""
-        home = self.home(command)
-        from shoal.service.ops.home import opened
+        from shoal.service.ops.home import home_of, opened
 
+        home = home_of(self.directory, self.store)
         with opened(home) as store:
             yield home, store
 

@@ -61,11 +61,8 @@ class ProcessOptions(BareOptions):
     def begin(self, role: Role) -> Settings:
         """Open the keys, begin to log and to follow the parent; what the process is started with.
 
-        A directory that is not the party's is refused first, and so is a missing component.
+        A directory that is not the party's is refused first.
         """
-        from shoal.service.ops.health import need_server
-
-        need_server("shoal serve", self.store)
         from shoal.service.http.server import allow_many_files
         from shoal.service.ops import logs
         from shoal.service.ops.home import Home, refuse_both
@@ -125,7 +122,7 @@ class ShufflerOptions(ListenOptions):
     workers: int = option("Processes that take reports in.", WORK, default=1)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def shuffler(options: ShufflerOptions) -> None:
     """Take sealed reports in, and hand closed batches to the analyzer. Needs no passphrase.
 
@@ -163,7 +160,7 @@ class WorkerOptions(KeyOptions):
     gather_reports: int = option("Open them earlier when so many wait.", WORK, default=1000)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def worker(options: WorkerOptions) -> None:
     """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
     settings = options.begin("shuffler")
@@ -184,7 +181,7 @@ class AnalyzerOptions(KeyOptions, ListenOptions):
     pause: float = option(_PAUSE, WORK, default=30.0)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def analyzer(options: AnalyzerOptions) -> None:
     """Collect batches, publish what they tell, and show it."""
     settings = options.begin("analyzer")

@@ -273,16 +273,16 @@ class AddOptions(PartyOptions):
     directory: Path = option(_PARTY, _WHO, "DIR", name="--to", default=...)
 
 
-@command(survey)
+@command(survey, server="shoal survey add")
 def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
-    home = options.home("shoal survey add")
     from shoal.service.clock import system_clock
     from shoal.service.ops import administration
+    from shoal.service.ops.home import home_of
     from shoal.service.survey.document import read_survey
     from shoal.service.survey.summary import closed_note
 
-    read = read_survey(options.file)
+    home, read = home_of(options.directory, options.store), read_survey(options.file)
     new = administration.add_survey(read, home)
     collects = "collects for" if new else "collected already for"
     note = closed_note(read, system_clock())
@@ -295,10 +295,10 @@ def add(options: AddOptions) -> None:
     )
 
 
-@command(survey, name="list")
+@command(survey, name="list", server="shoal survey list")
 def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
-    with options.opened("shoal survey list") as (home, store):
+    with options.opened() as (home, store):
         from shoal.service.ops.administration import registered, surveys_document
 
         surveys = registered(store)
@@ -313,10 +313,10 @@ class RemoveOptions(PartyOptions):
     directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 
-@command(survey)
+@command(survey, server="shoal survey remove")
 def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
-    with options.opened("shoal survey remove") as (home, store):
+    with options.opened() as (home, store):
         from shoal.explain.text import plural
         from shoal.service.ops.administration import remove_survey
 
@@ -336,13 +336,13 @@ class DeleteOptions(RemoveOptions):
     yes: bool = option("Delete without asking.", _WHO)
 
 
-@command(survey, name="delete-data")
+@command(survey, name="delete-data", server="shoal survey delete-data")
 def delete_survey_data(options: DeleteOptions) -> None:
     """Delete all that a party has of a survey that is over. Each party deletes its own.
 
     Results and batches that nobody has collected go, too; it cannot be undone.
     """
-    with options.opened("shoal survey delete-data") as (home, store):
+    with options.opened() as (home, store):
         from shoal.service.ops.administration import delete_data, survey_name
 
         name = survey_name(store, options.survey)

@@ -85,7 +85,7 @@ class UpOptions(Options):
         )
 
 
-@command(app, COLLECT)
+@command(app, COLLECT, server="shoal up")
 def up(options: UpOptions) -> None:
     """Shuffler, worker and analyzer on this machine, with keys, a survey and people if wanted.
 
@@ -93,9 +93,6 @@ def up(options: UpOptions) -> None:
     protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal up")
     from shoal.service.ops import up as local
     from shoal.service.ops.processes import handling
     from shoal.service.ops.up import Embedded
