@@ -20,7 +20,7 @@ from shoal.service.keyring.key_list import ROLES
 from shoal.service.ops import health, processes
 from shoal.service.ops.health import State
 from shoal.service.ops.processes import Settings
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.web import assets
 
@@ -30,7 +30,7 @@ KINDS = ["shuffler", "worker", "analyzer"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return made
 
 

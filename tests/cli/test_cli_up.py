@@ -19,7 +19,7 @@ from running_kit import Process, quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
 from shoal.service.http.server import listen
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.survey import Batches
 from shoal.web import assets
 
@@ -195,7 +195,7 @@ def test_one_that_is_running_is_not_started_again(run, tmp_path):
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         design = quick(question="?", answers=("a", "b"), people=300)
-        embedded.make(design, Ports(shuffler=port, analyzer=0))
+        embedded.make(design, {"shuffler": port, "analyzer": 0})
         said = run("up", str(tmp_path / "up")).refusal()
     assert f"it is running already, or another program has its port {port}" in said
 

@@ -24,7 +24,7 @@ from shoal.service.ops.doctor import party_findings
 from shoal.service.ops.health import State
 from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home_of, opened
 from shoal.service.ops.processes import Settings, run_analyzer
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
@@ -459,14 +459,14 @@ def test_a_token_says_where_it_is_good_for(tmp_path, parties):
 def test_half_a_directory_is_made_anew_with_the_same_keys(tmp_path):
     embedded = Embedded(directory=tmp_path / "both")
     design = quick(question="?", answers=("a", "b"), people=300)
-    first = embedded.make(design, Ports(shuffler=1, analyzer=2))
+    first = embedded.make(design, {"shuffler": 1, "analyzer": 2})
     assert not (embedded.directory / "up.unfinished").exists()
     (embedded.directory / "up.json").rename(embedded.directory / "up.unfinished")  # interrupted
     assert embedded.ports() is None
-    again = embedded.make(design, Ports(shuffler=3, analyzer=4))
+    again = embedded.make(design, {"shuffler": 3, "analyzer": 4})
     assert again.shuffler.fingerprint == first.shuffler.fingerprint
     assert embedded.survey() == again
-    assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+    assert embedded.ports() == {"shuffler": 3, "analyzer": 4}
 
 
 def test_a_directory_interrupted_at_any_point_is_taken_up_again(tmp_path, monkeypatch):
@@ -484,12 +484,12 @@ def test_a_directory_interrupted_at_any_point_is_taken_up_again(tmp_path, monkey
 
         monkeypatch.setattr(up, "write_private", write)
         try:
-            embedded.make(design, Ports(shuffler=1, analyzer=2))
+            embedded.make(design, {"shuffler": 1, "analyzer": 2})
         except KeyboardInterrupt:
             assert embedded.ports() is None
             monkeypatch.setattr(up, "write_private", real)
-            embedded.make(design, Ports(shuffler=3, analyzer=4))
-            assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+            embedded.make(design, {"shuffler": 3, "analyzer": 4})
+            assert embedded.ports() == {"shuffler": 3, "analyzer": 4}
         names = written
     assert names == ["up.unfinished", "survey.json", "token", "up.json"]
 
@@ -501,6 +501,6 @@ def test_somebody_elses_files_are_neither_replaced_nor_joined(tmp_path, name):
     (theirs / name).write_text("mine")
     design = quick(question="?", answers=("a", "b"), people=300)
     with pytest.raises(HomeError, match=f"did not make .{name}.; nothing was changed"):
-        Embedded(directory=theirs).make(design, Ports(shuffler=1, analyzer=2))
+        Embedded(directory=theirs).make(design, {"shuffler": 1, "analyzer": 2})
     assert [path.name for path in theirs.iterdir()] == [name]
     assert (theirs / name).read_text() == "mine"

@@ -22,7 +22,7 @@ from shoal.service.opening import Pool
 from shoal.service.ops.administration import add_survey
 from shoal.service.ops.home import home_of
 from shoal.service.ops.processes import Settings, run_worker
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.tables import extents
@@ -44,7 +44,7 @@ TRACES = [MARK.encode(), b"203.0.113.77", b"127.0.0.2"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return made
 
 

@@ -16,7 +16,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
 from shoal.service.http.limits import Limits
 from shoal.service.ops import logs
-from shoal.service.ops.up import Embedded, Ports, trial_survey
+from shoal.service.ops.up import Embedded, trial_survey
 from shoal.web.pages import pages
 
 
@@ -35,7 +35,7 @@ def test_a_new_directory_has_a_link_that_logs_in(tmp_path):
     clock = ManualClock(1_800_000_000)
     embedded = Embedded(directory=tmp_path / "up")
     design = partial(trial_survey, question="Which?", answers=("a", "b"), people=100)
-    survey = embedded.make(design, Ports(shuffler=1, analyzer=2), clock=clock)
+    survey = embedded.make(design, {"shuffler": 1, "analyzer": 2}, clock=clock)
     embedded.make_login(survey, clock=clock)
     assert stat.S_IMODE((embedded.directory / "dashboard").stat().st_mode) == 0o600
     place, _, token = (embedded.directory / "dashboard").read_text().strip().partition("#")

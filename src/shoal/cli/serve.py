@@ -70,7 +70,6 @@ class ProcessOptions(BareOptions):
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
-        home.check()
         home.check_role()
         settings = Settings(home=home, **self.settings(home.keys))
         os.umask(0o077)  # whatever is written is for this user alone

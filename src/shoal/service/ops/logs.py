@@ -164,12 +164,7 @@ def configure(*, to: Path | None = None, level: str = "info") -> None:
         handler = logging.FileHandler(to, encoding="utf-8")
     handler.setFormatter(JsonLines())
     handler.addFilter(Repeats())
-    root = logging.getLogger()
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-        old.close()
-    root.addHandler(handler)
-    root.setLevel(logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("uvicorn.access").disabled = True
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # a full disk must not print the record that did not fit

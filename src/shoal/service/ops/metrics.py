@@ -34,7 +34,7 @@ from logging import WARNING
 from threading import Lock
 from typing import TypeAlias
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
@@ -221,8 +221,7 @@ def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
         rows = [({"check": each.check}, SEVERITY[each.state]) for each in readiness.findings()]
         return [family("check_state", [*rows])]
 
-    collected = CollectorRegistry(auto_describe=False)
-    collected.register(Reading((*sources, states)))
+    collected = Reading((*sources, states))
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.

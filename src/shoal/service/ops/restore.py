@@ -161,7 +161,7 @@ def restore(
                 if waiting == "drop":
                     _give_up(database, open_batches, now)
                 _write_files(archive, database, home, progress)
-                keep = _kept_keys(database, home, now) if manifest.keys else frozenset()
+                keep = frozenset() if keyring is None else _kept_keys(database, home, keyring, now)
                 with database.read() as connection:
                     query = sa.select(tokens.c.label).where(tokens.c.expires > now)
                     labels = sorted(connection.scalars(query.distinct()))
@@ -319,10 +319,9 @@ def _write_files(archive: Archive, database: Database, home: Home, progress: Pro
         progress(done, len(wanted))
 
 
-def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
+def _kept_keys(database: Database, home: Home, keyring: Keyring, now: int) -> frozenset[int]:
     """Keys that something in this directory still needs."""
-    if home.role == "shuffler":
-        with database.read() as connection:
-            return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
-    ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
-    return AnalyzerStore(database, home.directory, lambda: now).needed_keys(ring)
+    if home.role == "analyzer":
+        return AnalyzerStore(database, home.directory, lambda: now).needed_keys(keyring)
+    with database.read() as connection:
+        return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))

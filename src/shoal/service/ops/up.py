@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -127,14 +127,6 @@ def trial_survey(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ports:
-    """Where the two parties listen."""
-
-    shuffler: int
-    analyzer: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Embedded:
     """A directory with both parties in it."""
 
@@ -144,14 +136,14 @@ class Embedded:
         """One party's part of it. Neither looks into the other's."""
         return Home(directory=self.directory / role, role=role)
 
-    def ports(self) -> Ports | None:
+    def ports(self) -> dict[Role, int] | None:
         """The ports of an earlier run, if there was one."""
         path = self.directory / STATE
         try:
             stored = json.loads(path.read_bytes()[:_LARGEST_STATE])
             if stored["version"] != VERSION:
                 raise self._broken(path, f"version {stored['version']}")
-            return Ports(shuffler=int(stored["shuffler"]), analyzer=int(stored["analyzer"]))
+            return {role: int(stored[role]) for role in ROLES}
         except FileNotFoundError:
             return None
         except (OSError, KeyError, TypeError, ValueError) as error:
@@ -169,7 +161,9 @@ class Embedded:
         advice = f"{path.name} was not written by shoal up: choose another directory"
         return HomeError(self.directory, why, advice)
 
-    def make(self, design: TrialSurvey, ports: Ports, *, clock: Clock = system_clock) -> Survey:
+    def make(
+        self, design: TrialSurvey, ports: Mapping[Role, int], *, clock: Clock = system_clock
+    ) -> Survey:
         """Keys, survey, stores and token; the ports last, so that half a directory is made anew.
 
         Begins in a new or empty directory, or where that was begun before; nowhere else.
@@ -189,7 +183,7 @@ class Embedded:
                 ring = Keyring.open(home.keys, protection=protection)
             else:
                 ring = Keyring.create(home.keys, role=role, protection=protection)
-            url = f"http://{LOOPBACK}:{getattr(ports, role)}"
+            url = f"http://{LOOPBACK}:{ports[role]}"
             parties.append(Party(url=url, fingerprint=ring.fingerprint))
         shuffler, analyzer = parties
         survey = design(shuffler, analyzer, clock())
@@ -200,8 +194,7 @@ class Embedded:
             store.surveys.add(survey)
             token = store.tokens.add("up", survey.id, survey.not_after - clock() + 30 * DAY)
         write_private(self.directory / "analyzer" / TOKEN, f"{survey.id} {token}\n".encode())
-        stored = {"version": VERSION, **asdict(ports)}
-        write_private(self.directory / STATE, json.dumps(stored).encode())
+        write_private(self.directory / STATE, json.dumps({"version": VERSION, **ports}).encode())
         (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
 
@@ -349,13 +342,12 @@ def running(
     os.umask(0o077)  # whatever is written is for this user alone
     embedded = Embedded(directory=directory)
     before = embedded.ports()
-    ports = before or Ports(shuffler=port or 0, analyzer=port + 1 if port else 0)
-    numbers = asdict(ports) | {f"{name} metrics": 0 for name in _PROCESSES}
+    ports = before or {"shuffler": port or 0, "analyzer": port + 1 if port else 0}
+    numbers = [*ports.items(), *((f"{name} metrics", 0) for name in _PROCESSES)]
     with ExitStack() as stack:
         try:
             sockets = {
-                name: stack.enter_context(listen(LOOPBACK, number))
-                for name, number in numbers.items()
+                name: stack.enter_context(listen(LOOPBACK, number)) for name, number in numbers
             }
         except CannotListenError as error:
             if before is None:
@@ -364,8 +356,8 @@ def running(
             advice = "stop that first, or choose another directory"
             raise HomeError(directory, why, advice) from None
         if before is None:
-            shuffler, analyzer = (sockets[role].getsockname()[1] for role in ROLES)
-            survey = embedded.make(design, Ports(shuffler=shuffler, analyzer=analyzer))
+            ports = {role: sockets[role].getsockname()[1] for role in ROLES}
+            survey = embedded.make(design, ports)
         else:
             survey = embedded.survey()
             embedded.bring_up_to_date()
