@@ -102,9 +102,7 @@ def new(options: NewOptions) -> None:
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
     protection = options.protection_of(options.kind, new=True, **options.only("cost"))
-    heir_of = None
-    if options.identity is not None and options.first_number is not None:
-        heir_of = Inheritance(identity=options.identity, first_number=options.first_number)
+    lost = options.only("identity", "first_number")
     with working("making keys"):
         ring = Keyring.create(
             options.directory,
@@ -112,7 +110,7 @@ def new(options: NewOptions) -> None:
             suites=tuple(options.suite or [X25519]),
             protection=protection,
             schedule=schedule,
-            heir_of=heir_of,
+            heir_of=Inheritance(**lost) if lost else None,
         )
     values = ring.to_dict() | {"protection": options.kind}
     answer_lines(options, values, new_document(ring, options.key_file))

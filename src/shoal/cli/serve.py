@@ -193,9 +193,8 @@ def analyzer(options: AnalyzerOptions) -> None:
     from shoal.web.pages import pages
 
     # Such pages take no answers: the log has it at once, and shoal doctor.
-    if lacking := assets.unbuilt():
-        values = {"role": "analyzer", "count": len(lacking)}
-        logs.say("browser_scripts_missing", level=logging.WARNING, **values)
+    if lacking := len(assets.unbuilt()):
+        logs.say("browser_scripts_missing", level=logging.WARNING, role="analyzer", count=lacking)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
         settings,

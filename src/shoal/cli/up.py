@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import sys
+import signal
 import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
 from shoal import checks
-from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
+from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Needs, Options, command, option
 from shoal.cli.render import chart, console, print_json, print_lines, show, table, working
 
@@ -106,7 +105,7 @@ def up(options: UpOptions) -> None:
     staying = False
     try:
         with (
-            handling(_interrupt),
+            handling(signal.default_int_handler),  # SIGTERM is as good as Ctrl-C
             local.running(options.directory, options.design(), port=options.port) as running,
         ):
             services, new = running
@@ -131,13 +130,7 @@ def up(options: UpOptions) -> None:
             again = shlex.quote(str(options.directory))
             console().print(f"Stopped. Go on with: shoal up {again}")
         if not staying:
-            sys.exit(INTERRUPTED)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
-    del number, frame
-    raise KeyboardInterrupt
+            raise
 
 
 def _simulated(options: UpOptions, services: Local, began: float) -> int:

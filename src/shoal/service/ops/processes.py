@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -205,14 +205,13 @@ def run_intakes(settings: Settings, count: int, words: Sequence[str], *, heard: 
     wait_for_database(settings.home, migrate=settings.migrate).close()
     stop = threading.Event()
     with settings.listen() as listening, stopping(stop.set):
-        descriptor = listening.fileno()
-        words = [*words, "--workers", "1", "--socket", str(descriptor), "--with-parent"]
         children = []
         for number in range(count):
-            own = []
+            own = ["--workers", "1"]
             if settings.metrics_port:  # 0, any that is free, is among the words already
-                own = ["--metrics-port", str(settings.metrics_port + number)]
-            children.append(Child("shuffler", [*words, *own], (descriptor,), heard=heard))
+                own += ["--metrics-port", str(settings.metrics_port + number)]
+            port = {"--socket": listening}
+            children.append(Child("shuffler", [*words, *own], port, heard=heard))
         with closing(Children(children)) as running:
             logs.say("listening", role="shuffler", address=address(listening), count=count)
             running.watch(stop)
@@ -384,7 +383,7 @@ class TooSlowError(ShoalError):
 
 @dataclass
 class Child:
-    """One service: what it is called, the words of its command, and what it is handed.
+    """One service: what it is called, the words of its command, and the sockets it is handed.
 
     ``heard``: what it writes where errors go is in a file without a name, so that it can always
     write, and its end can be read; otherwise it goes where this process's errors go.
@@ -392,7 +391,7 @@ class Child:
 
     name: str
     words: Sequence[str]
-    descriptors: tuple[int, ...] = ()
+    sockets: Mapping[str, socket.socket] = field(default_factory=dict)  # by their options
     variables: dict[str, str] = field(default_factory=dict)
     heard: bool = True
     process: subprocess.Popen[bytes] = field(init=False)
@@ -403,13 +402,16 @@ class Child:
     def start(self) -> None:
         """Start it."""
         self._errors = tempfile.TemporaryFile() if self.heard else None  # noqa: SIM115 - close does
+        words = [sys.executable, "-m", "shoal.cli", *self.words, "--with-parent"]
+        for option, handed in self.sockets.items():
+            words += [option, str(handed.fileno())]
         self.process = subprocess.Popen(  # noqa: S603 - this program, with words of our own
-            [sys.executable, "-m", "shoal.cli", *self.words],
+            words,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             env=os.environ | self.variables,
-            pass_fds=self.descriptors,
+            pass_fds=[handed.fileno() for handed in self.sockets.values()],
             start_new_session=True,
         )
         self.born = time.monotonic()

@@ -61,7 +61,6 @@ VERSION = 1
 DAY = 86_400
 READY_WITHIN = 120.0
 PUBLISHED_WITHIN = 120.0
-_LARGEST_STATE = 4096
 _LEAST_FRACTION = 0.8  # of the target, below which nothing is released
 _LOCAL_EPSILON_CAP = 4.0
 _DAYS = 30
@@ -140,7 +139,7 @@ class Embedded:
         """The ports of an earlier run, if there was one."""
         path = self.directory / STATE
         try:
-            stored = json.loads(path.read_bytes()[:_LARGEST_STATE])
+            stored = json.loads(path.read_bytes())
             if stored["version"] != VERSION:
                 raise self._broken(path, f"version {stored['version']}")
             return {role: int(stored[role]) for role in ROLES}
@@ -383,15 +382,10 @@ def _children(directory: Path, sockets: dict[str, socket.socket]) -> Iterator[Ch
     }
     for name in _PROCESSES:
         place = directory / ("shuffler" if name == "worker" else name)
-        log = ("--log", str(place / f"{name}.log"), "--with-parent")
-        own = {"--metrics-socket": sockets[f"{name} metrics"].fileno()}
+        log = ("--log", str(place / f"{name}.log"))
+        own = {"--metrics-socket": sockets[f"{name} metrics"]}
         if name in sockets:
-            own["--socket"] = sockets[name].fileno()
-        options = (word for option, number in own.items() for word in (option, str(number)))
+            own["--socket"] = sockets[name]
         # Variables meant for other services do not reach these.
-        yield Child(
-            name,
-            ("serve", name, str(place), *words[name], *options, *log),
-            tuple(own.values()),
-            {STORE_VARIABLE: ""},
-        )
+        variables = {STORE_VARIABLE: ""}
+        yield Child(name, ("serve", name, str(place), *words[name], *log), own, variables)
