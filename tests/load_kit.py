@@ -100,7 +100,7 @@ class Deployed:
 def deployed(directory, people):
     """A survey whose batches close at so many people."""
     design = quick(question="?", answers=("a", "b", "c", "d"), people=people)
-    with running(directory, design) as (local, _):
+    with running(directory, design) as local:
         local.wait_until_ready()
         yield Deployed(local, Embedded(directory=directory))
 

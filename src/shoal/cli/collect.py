@@ -51,7 +51,6 @@ class CollectOptions(SecretOptions, Options):
 
     def check(self) -> None:
         """Numbers, and files that cannot be written."""
-        checks.count(0, processes=self.processes)
         checks.positive(every=self.every)
         files.check(report=self.report, csv=self.csv)
 

@@ -106,9 +106,8 @@ def up(options: UpOptions) -> None:
     try:
         with (
             handling(signal.default_int_handler),  # SIGTERM is as good as Ctrl-C
-            local.running(options.directory, options.design(), port=options.port) as running,
+            local.running(options.directory, options.design(), port=options.port) as services,
         ):
-            services, new = running
             target = services.survey.batches.target
             if options.once and (options.simulate or target) < target:  # no result would come
                 raise RefusedError(
@@ -116,7 +115,7 @@ def up(options: UpOptions) -> None:
                     f"--simulate {target} or more, or leave --once out"
                 )
             if not options.json:
-                _introduce(services, new=new)
+                _introduce(services)
             with working("starting"):
                 services.wait_until_ready()
             shown = _simulated(options, services, began)
@@ -202,14 +201,14 @@ def missing_scripts() -> list[str]:
     return [without] if assets.unbuilt() else []
 
 
-def _introduce(services: Local, *, new: bool) -> None:
+def _introduce(services: Local) -> None:
     """Say what is started, where, and what it does not protect."""
     from shoal.explain.document import Document
     from shoal.explain.text import plain
     from shoal.explain.text import up as rounded_up
 
     page, survey = console(), services.survey
-    made = f"{'Made' if new else 'Goes on with'} {services.embedded.directory}"
+    made = f"{'Made' if services.new else 'Goes on with'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():

@@ -582,8 +582,6 @@ def lock_segments(home: Home, locks: ExitStack) -> set[str]:
 
 def lock_later(home: Home, locks: ExitStack, later: list[str], copied: sa.Connection) -> None:
     """Lock segments that were begun later: they count if all of their reports still wait then."""
-    if not later:
-        return
     with closing(Database(home.url)) as database:
         for name in later:
             path = home.directory / name

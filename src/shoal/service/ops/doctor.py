@@ -34,7 +34,6 @@ from shoal.service.ops import health
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
 from shoal.service.ops.health import Fact, Finding, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
-from shoal.service.ops.up import Embedded
 from shoal.service.survey import Party, Survey
 
 TOGETHER = "both together"
@@ -57,7 +56,7 @@ def examine(
             parts[target] = list(Remote(target.rstrip("/"), clock()).findings())
             continue
         directory = Path(target)
-        both = [Embedded(directory=directory).home(role) for role in ROLES]
+        both = [Home(directory=directory / role, role=role) for role in ROLES]
         for home in both if has_both(directory) else [home_of(directory, store)]:
             findings, party = party_findings(home, clock)
             findings += _others(party, clock())
@@ -107,15 +106,15 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     except ShoalError as error:
         findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
     surveys: tuple[Survey, ...] = ()
-    if not home.may_have_database:
-        advice = "it is made when the service starts, or with its first survey"
-        findings.append(warn("store", "there is none yet", advice))
-        return findings, Examined(home, keyring, surveys)
     try:
-        with closing(Database(home.url, timeout=_TIMEOUT)) as database:
-            database.require(home.role)
-            findings += _findings(store_facts(home, database, keyring, clock))
-            surveys = tuple(Surveys(database, ()).all())
+        if home.may_have_database:
+            with closing(Database(home.url, timeout=_TIMEOUT)) as database:
+                database.require(home.role)
+                findings += _findings(store_facts(home, database, keyring, clock))
+                surveys = tuple(Surveys(database, ()).all())
+        else:
+            advice = "it is made when the service starts, or with its first survey"
+            findings.append(warn("store", "there is none yet", advice))
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
     except StoreUnavailableError as error:

@@ -51,7 +51,7 @@ from shoal.service.http.problems import Problem
 from shoal.service.ops import logs
 from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
 
-MINUTE = 60.0
+_MINUTE = 60.0
 # Every figure, and what it tells.
 FIGURES = {
     "check_state": (
@@ -138,7 +138,6 @@ class Observations:
     The first minute begins with the first observation.
     """
 
-    interval: float = MINUTE
     steady: Callable[[], float] = time.monotonic
     _lock: Lock = field(default_factory=Lock, init=False)
     _until: float = field(default=-math.inf, init=False)
@@ -169,7 +168,7 @@ class Observations:
         self._shown = (self._refused.copy(), self._longest)
         self._longest = {}
         self._commits = 0
-        self._until = self.steady() + self.interval
+        self._until = self.steady() + _MINUTE
 
     def metrics(self) -> Iterable[Metric]:
         """Refusals by reason, the longest commit, how full the queue was."""

@@ -138,11 +138,7 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
 
 
 def wait_for_database(
-    home: Home,
-    *,
-    migrate: bool = False,
-    timeout: float = STORE_TIMEOUT,
-    sleep: Callable[[float], None] = time.sleep,
+    home: Home, *, migrate: bool = False, sleep: Callable[[float], None] = time.sleep
 ) -> Database:
     """A party's database; one on a server is waited for, and the log says so."""
     waited = 0.0
@@ -150,7 +146,7 @@ def wait_for_database(
         try:
             return home.database(migrate=migrate)
         except StoreUnavailableError as error:
-            if home.url.startswith(SQLITE) or waited >= timeout:
+            if home.url.startswith(SQLITE) or waited >= STORE_TIMEOUT:
                 raise
             name = type(error.__cause__ or error).__name__
             logs.say("waiting_for_store", level=logging.WARNING, role=home.role, error=name)
@@ -286,14 +282,8 @@ def _collecting(
 ) -> Iterator[None]:
     """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
     stop = threading.Event()
-    with collector(
-        parts.store,
-        parts.keyring,
-        tokens,
-        settings.processes,
-        interval=settings.pace.pause,
-        steady=parts.clock.is_steady,
-    ) as worker:
+    timing = {"interval": settings.pace.pause, "steady": parts.clock.is_steady}
+    with collector(parts.store, parts.keyring, tokens, settings.processes, **timing) as worker:
         thread = threading.Thread(target=worker.run, args=(stop,), name="collecting")
         thread.start()
         try:

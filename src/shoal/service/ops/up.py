@@ -257,6 +257,7 @@ class Local:
     """
 
     embedded: Embedded
+    new: bool  # whether the directory was made for this
     survey: Survey
     metrics: dict[str, str]
     people: Path
@@ -330,10 +331,8 @@ class Local:
 
 
 @contextmanager
-def running(
-    directory: Path, design: TrialSurvey, *, port: int | None = None
-) -> Iterator[tuple[Local, bool]]:
-    """Everything, and whether the directory was new; all of it ends with this.
+def running(directory: Path, design: TrialSurvey, *, port: int | None = None) -> Iterator[Local]:
+    """Everything; all of it ends with this.
 
     The sockets are opened here, so that a port that is taken is said before anything starts: the
     ports of before, or two in a row from ``port`` on, or any that are free.
@@ -362,14 +361,14 @@ def running(
             embedded.bring_up_to_date()
         embedded.make_login(survey)
         children = Children([*_children(directory, sockets)], ordered=True)
-        local = Local(
+        yield Local(
             embedded=embedded,
+            new=before is None,
             survey=survey,
             metrics={name: address(sockets[f"{name} metrics"]) for name in _PROCESSES},
             people=directory / PEOPLE,
             children=stack.enter_context(closing(children)),
         )
-        yield local, before is None
 
 
 def _children(directory: Path, sockets: dict[str, socket.socket]) -> Iterator[Child]:
