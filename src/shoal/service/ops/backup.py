@@ -485,17 +485,14 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
 
 def _address(url: URL) -> str:
     """The address without its password: lists of processes show it."""
-    from psycopg.conninfo import make_conninfo
-
-    parameters = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
-    if "sslpassword" in parameters:
+    if "sslpassword" in url.query:
         raise BackupError(
             "cannot call the programs of PostgreSQL",
             "they would show the sslpassword of the address to everybody on this machine",
             "use a key without one, in a file that only this user reads",
         )
-    parameters.pop("password", None)
-    return make_conninfo("", **parameters)
+    shown = url.set(drivername=POSTGRESQL).difference_update_query(["password"])
+    return shown._replace(password=None).render_as_string()
 
 
 def _first_line(text: str) -> str:

@@ -18,12 +18,7 @@ import httpx
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
-from shoal.service.analyzer.source import (
-    SourceUnavailableError,
-    TokenFile,
-    TokenFileError,
-    try_token,
-)
+from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, try_token
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
@@ -131,7 +126,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
     tokens = TokenFile(party.home.directory / "token")
     try:
         tokens.check()
-    except TokenFileError as error:
+    except ShoalError as error:
         advice = "needed for collecting, unless --shuffler-token names another file"
         yield warn("token file", str(error), advice)
         return

@@ -22,9 +22,8 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db import Database
 from shoal.service.db import tables as common
-from shoal.service.db.database import StoreId
+from shoal.service.db.database import Database, StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import Surveys

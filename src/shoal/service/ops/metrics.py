@@ -28,7 +28,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from logging import WARNING
 from threading import Lock
@@ -144,9 +144,8 @@ class Observations:
     _refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _longest: dict[str, float] = field(default_factory=dict, init=False)
     _commits: int = field(default=0, init=False)
-    _shown: tuple[Mapping[tuple[str, str], int], Mapping[str, float]] = field(
-        default=({}, {}), init=False
-    )
+    _shown_refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    _shown_longest: dict[str, float] = field(default_factory=dict, init=False)
 
     def observe(self, name: str, amount: float, reason: str = "") -> None:
         """Take note of refusals by reason, or of the largest value in this minute."""
@@ -165,8 +164,8 @@ class Observations:
             return
         if self._commits < _MANY_COMMITS:
             self._longest.pop(_COMMIT, None)
-        self._shown = (self._refused.copy(), self._longest)
-        self._longest = {}
+        self._shown_refused = self._refused.copy()
+        self._shown_longest, self._longest = self._longest, {}
         self._commits = 0
         self._until = self.steady() + _MINUTE
 
@@ -174,7 +173,7 @@ class Observations:
         """Refusals by reason, the longest commit, how full the queue was."""
         with self._lock:
             self._turn()
-            refused, longest = self._shown
+            refused, longest = self._shown_refused, self._shown_longest
         for name in _REFUSALS:
             of_name = [(reason, count) for (kind, reason), count in refused.items() if kind == name]
             yield family(name, [({"reason": reason}, count) for reason, count in of_name])

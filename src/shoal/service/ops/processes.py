@@ -36,8 +36,7 @@ from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import TokenFile, sources
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
-from shoal.service.db import Database
-from shoal.service.db.database import SQLITE
+from shoal.service.db.database import SQLITE, Database
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import LOOPBACK, address, background, listen, server

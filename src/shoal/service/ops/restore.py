@@ -30,8 +30,7 @@ from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db import Database
-from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.db.leases import FREE
 from shoal.service.db.tables import tags, tokens
@@ -45,7 +44,6 @@ from shoal.service.shuffler.reports import count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
-_DIRECTORIES = ("segments", "parts", "batches", "incoming")
 _NEXT = {
     "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
     "analyzer": "next: shoal doctor, then start it; compare with what was published since",
@@ -156,7 +154,7 @@ def restore(
                 protection = unlock(home.keys)
                 keyring = home.keyring(protection, identity=identity, clock=lambda: now)
                 keyring.check_revival(number)
-            with closing(_database(archive, home, migrate=migrate)) as database:
+            with _database(archive, home, migrate=migrate) as database:
                 open_batches = _begun_anew(database, home)
                 if waiting == "drop":
                     _give_up(database, open_batches, now)
@@ -244,12 +242,12 @@ def _write(archive: Archive, entry: Entry, place: Path) -> None:
                 file.seek(start)
                 file.write(stretches.read(length))
         file.flush()
-        if entry.path.partition("/")[0] in _DIRECTORIES:
-            forget_time(file.fileno())
+        forget_time(file.fileno())
         os.fsync(file.fileno())
 
 
-def _database(archive: Archive, home: Home, *, migrate: bool) -> Database:
+@contextmanager
+def _database(archive: Archive, home: Home, *, migrate: bool) -> Iterator[Database]:
     """The database as it was, in the directory or on its server."""
     name = backups.SQLITE_FILE if home.store is None else backups.DUMP_FILE
     _write(archive, archive.entry(name), home.directory)
@@ -268,13 +266,12 @@ def _database(archive: Archive, home: Home, *, migrate: bool) -> Database:
         emptied = "" if home.store is None else "; empty the database before"
         advice = f"{error.advice.replace('start it with', 'restore with')}{emptied}"
         raise StoreVersionError(error.found, error.expected, advice) from None
-    if database.dialect == SQLITE:
-        with database.read() as connection:
-            intact = connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
-        if not intact:
-            database.close()
-            raise damaged(archive.path, "its database is damaged")
-    return database
+    with closing(database):
+        if database.dialect == SQLITE:
+            with database.read() as connection:
+                if connection.exec_driver_sql("PRAGMA integrity_check").scalar() != "ok":
+                    raise damaged(archive.path, "its database is damaged")
+        yield database
 
 
 def _begun_anew(database: Database, home: Home) -> list[str]:
@@ -291,11 +288,9 @@ def _begun_anew(database: Database, home: Home) -> list[str]:
 
 def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
     """Forget the reports that waited, opened or not; these batches die of it."""
-    per_survey = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(
-        extents.c.survey
-    )
+    sums = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(extents.c.survey)
     with database.write() as connection:
-        for survey, reports in connection.execute(per_survey).all():
+        for survey, reports in connection.execute(sums).all():
             count(database, connection, survey, {"unreadable": int(reports)})
         connection.execute(extents.delete())
         columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
