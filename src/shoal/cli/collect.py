@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +18,7 @@ from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, show_result, working
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.collect import AnalyzerWorker, Pass
@@ -61,12 +65,9 @@ def collect(options: CollectOptions) -> None:
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    import logging
-
     from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.source import TokenFile
     from shoal.service.analyzer.store import AnalyzerStore
-    from shoal.service.clock import system_clock
     from shoal.service.ops import administration
     from shoal.service.ops.home import Home, check_party, refuse_both
     from shoal.service.ops.processes import collector
@@ -114,9 +115,6 @@ def _watch(
     store: AnalyzerStore, worker: AnalyzerWorker, surveys: list[Survey], every: float
 ) -> None:
     """Print what becomes of every batch, and the same problem once, without an end."""
-    import json
-    import time
-
     from shoal.service.analyzer.results import batch_sentence
 
     printed: set[str] = set()

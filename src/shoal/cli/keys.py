@@ -13,6 +13,8 @@ from shoal.cli.app import OPERATE, Commands, app, printable
 from shoal.cli.options import Needs, Options, command, option, read_choice
 from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
 from shoal.cli.render import answer_lines, working
+from shoal.explain.text import plural
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Keyring
@@ -240,7 +242,6 @@ def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
     with options.opened() as (_, store):
         listed = store.tokens.listed()
-    from shoal.service.clock import system_clock
     from shoal.service.ops.administration import tokens_document
 
     now = system_clock()
@@ -258,7 +259,6 @@ class RevokeOptions(PartyOptions):
 def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
     with options.opened() as (_, store):
-        from shoal.explain.text import plural
         from shoal.service.ops.administration import revoke_token
 
         revoked = revoke_token(store, options.label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from shoal.cli.app import COLLECT, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
 from shoal.cli.render import answer_lines, print_lines, working
 from shoal.errors import ShoalError
+from shoal.explain.document import Document
+from shoal.explain.text import plural
 
 if TYPE_CHECKING:
-    from shoal.explain.document import Document
     from shoal.service.client import Client
     from shoal.service.client.randomize import Values
     from shoal.service.survey import Survey
@@ -122,8 +124,6 @@ class SubmitOptions(Options):
 
     def client(self, place: Path) -> Client:
         """With an outbox in this place and the limits that were given."""
-        import math
-
         from shoal.service.client import Client, Policy, Settings
 
         limits = self.only(
@@ -252,8 +252,6 @@ def _read_answer() -> str:
 
 def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """By the person of this machine, and by the people of tables."""
-    from shoal.explain.document import Document
-    from shoal.explain.text import plural
     from shoal.service.client import Flushed
 
     with _nothing_sent():

@@ -16,6 +16,8 @@ from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Bounds, Excludes, OneOf, Options, Required, command, option, read_int
 from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.render import answer, answer_lines, print_lines, working
+from shoal.explain.text import plural
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
@@ -185,7 +187,6 @@ def new(options: NewOptions) -> None:
     """Find the randomizer that keeps the promise, say what it costs, and write the survey."""
     with working("designing"):
         from shoal.service.client.policy import Policy
-        from shoal.service.clock import system_clock
         from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
         from shoal.service.survey.document import party_fingerprint, refuse_overwriting
@@ -234,7 +235,6 @@ def show_survey(options: ShowOptions) -> None:
     """What a person who answers is promised, in words."""
     with working("reading"):
         from shoal.service.client.policy import Policy
-        from shoal.service.clock import system_clock
         from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
 
@@ -254,7 +254,6 @@ class CheckOptions(ShowOptions):
 def check_survey(options: CheckOptions) -> None:
     """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
     with working("checking"):
-        from shoal.service.clock import system_clock
         from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
 
@@ -276,7 +275,6 @@ class AddOptions(PartyOptions):
 @command(survey, server="shoal survey add")
 def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
-    from shoal.service.clock import system_clock
     from shoal.service.ops import administration
     from shoal.service.ops.home import home_of
     from shoal.service.survey.document import read_survey
@@ -317,7 +315,6 @@ class RemoveOptions(PartyOptions):
 def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
     with options.opened() as (home, store):
-        from shoal.explain.text import plural
         from shoal.service.ops.administration import remove_survey
 
         name, revoked = remove_survey(store, options.survey)

@@ -16,6 +16,9 @@ from shoal import checks
 from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Needs, Options, command, option
 from shoal.cli.render import chart, console, print_json, print_lines, show, table, working
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import plain
+from shoal.explain.text import up as rounded_up
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
@@ -203,10 +206,6 @@ def missing_scripts() -> list[str]:
 
 def _introduce(services: Local) -> None:
     """Say what is started, where, and what it does not protect."""
-    from shoal.explain.document import Document
-    from shoal.explain.text import plain
-    from shoal.explain.text import up as rounded_up
-
     page, survey = console(), services.survey
     made = f"{'Made' if services.new else 'Goes on with'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
@@ -261,9 +260,6 @@ def invite(services: Local) -> None:
 def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
     """Print the chart, how many reports came how far, and what it costs."""
     import numpy as np
-
-    from shoal.explain.document import Row, Table
-    from shoal.explain.text import up as rounded_up
 
     rows = []
     for batch in results.batches:
