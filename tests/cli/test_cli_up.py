@@ -15,11 +15,11 @@ import pytest
 import http_kit
 from factories import example
 from repository import environment
-from running_kit import Process, Quick, wait_for
+from running_kit import Process, quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
 from shoal.service.http.server import listen
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.survey import Batches
 from shoal.web import assets
 
@@ -194,8 +194,8 @@ def test_one_that_is_running_is_not_started_again(run, tmp_path):
     embedded = Embedded(directory=tmp_path / "up")
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        wanted = Quick(question="?", answers=("a", "b"), people=300)
-        embedded.make(wanted, Ports(shuffler=port, analyzer=0))
+        design = quick(question="?", answers=("a", "b"), people=300)
+        embedded.make(design, {"shuffler": port, "analyzer": 0})
         said = run("up", str(tmp_path / "up")).refusal()
     assert f"it is running already, or another program has its port {port}" in said
 
@@ -239,7 +239,6 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     services = SimpleNamespace(
         embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
-        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard="", page=""),
     )
     invite(services)
     line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)

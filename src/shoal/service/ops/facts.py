@@ -22,9 +22,8 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db import Database
 from shoal.service.db import tables as common
-from shoal.service.db.database import StoreId
+from shoal.service.db.database import Database, StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import Surveys
@@ -360,16 +359,9 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             count.where(Leases(database, schema.extents, lambda: now).worked_on())
         )
         tried = connection.scalar(count.where(extents.lease_until > now))
-        closed = connection.execute(
-            sa.select(batches.id, batches.state, batches.closed).where(
-                batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
-            )
-        ).all()
-        unclosed = connection.execute(
-            sa.select(batches.id, batches.survey, batches.since).where(
-                batches.state == schema.OPEN, batches.since.is_not(None)
-            )
-        ).all()
+        living = (schema.OPEN, schema.SEALED, schema.SHUFFLED, schema.RELEASED)
+        columns = (batches.id, batches.survey, batches.state, batches.since, batches.closed)
+        rows = connection.execute(sa.select(*columns).where(batches.state.in_(living))).all()
         unreadable = connection.scalar(
             sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
         )
@@ -382,20 +374,21 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         yield ok("opening", "reports wait to be opened together")
     else:
         yield warn("opening", "reports wait, and nobody opens them at the moment", _START_WORKER)
-    for row in closed:
+    for row in rows:
         name, age = f"batch {row.id[:8]}", now - (row.closed or now)
-        if row.state == schema.SEALED and age > _STUCK:
+        if row.state == schema.OPEN:
+            max_age = surveys.numbered(row.survey).survey.batches.max_age
+            overdue = 0 if row.since is None else now - row.since - max_age
+            if overdue > _STUCK:
+                detail = f"should have closed {duration(overdue)} ago, or waited for more"
+                yield warn(name, detail, _START_WORKER)
+        elif row.state == schema.SEALED and age > _STUCK:
             yield warn(name, "closed, and not mixed yet", _START_WORKER)
         elif row.state != schema.SEALED and age > _UNCOLLECTED:
             detail = f"ready since {duration(age)}, and not collected"
             yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
-    for row in unclosed:
-        overdue = now - row.since - surveys.numbered(row.survey).survey.batches.max_age
-        if overdue > _STUCK:
-            detail = f"should have closed {duration(overdue)} ago, or waited for more"
-            yield warn(f"batch {row.id[:8]}", detail, _START_WORKER)
     if unreadable:
         advice = "look for errors of the disk in the system's log"
         yield warn("unreadable", f"{unreadable:,} reports were set aside", advice)

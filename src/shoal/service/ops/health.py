@@ -86,11 +86,6 @@ warn = partial(Finding, State.WARN)
 fail = partial(Finding, State.FAIL)
 
 
-def worst(findings: Iterable[Finding]) -> State:
-    """The worst of them."""
-    return max((finding.state for finding in findings), key=SEVERITY.__getitem__, default=State.OK)
-
-
 @dataclass(frozen=True)
 class Fact:
     """Something a party depends on: its name, who looks, and what to do if that cannot look.
@@ -161,7 +156,8 @@ class Examination:
     @property
     def state(self) -> State:
         """The worst of it."""
-        return worst(finding for findings in self.parts.values() for finding in findings)
+        states = {finding.state for findings in self.parts.values() for finding in findings}
+        return max(states, key=SEVERITY.__getitem__, default=State.OK)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
