@@ -46,6 +46,7 @@ Outcome = Response | NoResponse | None  # of a request, or of a wait
 _LONGEST = 5  # timeouts, that a whole exchange may take
 _TOO_LONG = "the answer is too long, or takes too long"
 _HEADERS = {"user-agent": "shoal/1", "accept": "*/*", "accept-encoding": "identity"}
+_POSTED = {"content-type": "application/octet-stream"}
 
 
 def default_directory() -> Path:
@@ -283,15 +284,10 @@ def _no_response(error: Exception) -> NoResponse:
 
 
 def _built(http: Any, request: Request) -> httpx.Request:  # noqa: ANN401 - either client of httpx
-    posted: dict[str, Any] = {}
-    if request.body is not None:
-        posted = {
-            "content": request.body,
-            "headers": {"content-type": "application/octet-stream"},
-        }
+    method, headers = ("GET", None) if request.body is None else ("POST", _POSTED)
     try:
         built: httpx.Request = http.build_request(
-            "POST" if posted else "GET", request.url, **posted
+            method, request.url, content=request.body, headers=headers
         )
         _ = built.url.host  # decoded here, before anything is sent
     except _failures() as error:

@@ -48,6 +48,7 @@ from shoal.service.keyring import ROLES, ContradictionError, KeyList, Role
 from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
+from shoal.values import attributes
 
 FILE = "outbox.sqlite"
 VERSION = 3
@@ -119,23 +120,14 @@ class Route:
         """The way of this survey's reports."""
         return cls(
             survey=str(survey.id),
-            shuffler=survey.shuffler,
-            analyzer=survey.analyzer,
-            suite=survey.suite,
-            slots=survey.device.slots,
-            message_bytes=survey.device.message_bytes,
-            not_after=survey.not_after,
+            **attributes(survey, "shuffler", "analyzer", "suite", "not_after"),
+            **attributes(survey.device, "slots", "message_bytes"),
         )
 
     @cached_property
     def wire(self) -> Wire:
-        return Wire(
-            survey=SurveyId.from_text(self.survey),
-            slots=self.slots,
-            message_bytes=self.message_bytes,
-            token_bytes=0,
-            suite=self.suite,
-        )
+        sizes = attributes(self, "slots", "message_bytes", "suite")
+        return Wire(survey=SurveyId.from_text(self.survey), token_bytes=0, **sizes)
 
     def party(self, role: Role) -> Party:
         return self.shuffler if role == "shuffler" else self.analyzer
@@ -535,20 +527,18 @@ class Outbox(AbstractContextManager["Outbox"]):
             raise
 
     def _keep_contradiction(self, key_list: KeyList, reason: str) -> None:
+        """Beside the list that is nearest in time, unless there are enough."""
         name = key_list.fingerprint
         nearest = (
             "SELECT document FROM keys WHERE fingerprint = ? AND document != x'' "
             "ORDER BY issued != ?, issued DESC LIMIT 1"
         )
-        with self._transaction():
-            counted = "SELECT count(*) FROM contradictions WHERE fingerprint = ?"
-            (count,) = self._run(counted, name).fetchone()
-            known = self._run(nearest, name, key_list.issued).fetchone()
-            if count < MOST_CONTRADICTIONS:
-                self._run(
-                    "INSERT OR IGNORE INTO contradictions VALUES (?, ?, ?, ?)",
-                    *(name, known[0] if known else b"", key_list.document, reason),
-                )
+        self._change(
+            f"INSERT OR IGNORE INTO contradictions SELECT ?, coalesce(({nearest}), x''), ?, ? "
+            "WHERE (SELECT count(*) FROM contradictions WHERE fingerprint = ?) < ?",
+            *(name, name, key_list.issued, key_list.document, reason),
+            *(name, MOST_CONTRADICTIONS),
+        )
 
     def contradictions(self) -> list[Contradiction]:
         """What was refused, and may be shown to others."""

@@ -87,12 +87,12 @@ class Policy:
         """What can be refused before anything is computed: the survey's own numbers."""
         self.check_host(stated.shuffler.url, "the shuffler")
         self.check_host(stated.analyzer.url, "the analyzer")
-        least, terms = stated.batches.minimum, stated.terms
+        least = stated.batches.minimum
         if least < self.minimum:
             what = "batches with a minimum of"
             raise PolicyError("at least", asked=least, allowed=self.minimum, what=what)
         for what, asked, allowed in (
-            ("delta, for whoever takes part,", terms.delta_taking_part, self.delta),
+            ("delta, for whoever takes part,", stated.terms.delta_taking_part, self.delta),
             ("local_epsilon, whoever colludes,", stated.local_epsilon, self.local_epsilon),
             ("a promised epsilon of", float(stated.epsilon), self.epsilon),
         ):
@@ -104,7 +104,7 @@ class Policy:
         The promise is worked out here, from the mechanism; what the survey says of itself is not
         believed.
         """
-        self.check_stated(survey.stated)
+        self.check_stated(survey)
         least = survey.batches.minimum
         guarantee = survey.guarantee(least)
         local, epsilon = guarantee.local_epsilon, guarantee.epsilon
@@ -114,15 +114,14 @@ class Policy:
 
     def exceeded(self, survey: Survey) -> list[Exceeded]:
         """All numbers of a survey beyond the limits, and what a person would allow each by."""
-        stated = survey.stated
-        least, seen = stated.batches.minimum, stated.terms.delta_taking_part
-        local = stated.local_epsilon
+        least, seen = survey.batches.minimum, survey.terms.delta_taking_part
+        local = survey.local_epsilon
         rows = []
         if least < self.minimum:
             limit, option = f"at least {self.minimum}", f"--min-crowd {least}"
             rows.append(Exceeded(f"the minimum is {least:,}", limit, option))
-        if stated.epsilon > self.epsilon:
-            shown, limit = plain(stated.epsilon), f"at most {plain(self.epsilon)}"
+        if survey.epsilon > self.epsilon:
+            shown, limit = plain(survey.epsilon), f"at most {plain(self.epsilon)}"
             rows.append(Exceeded(f"ε is {shown}", limit, f"--max-epsilon {shown}"))
         if seen > self.delta:
             shown, limit = up(seen), f"at most {plain(self.delta)}"
