@@ -18,16 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shoal import checks, randomness
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SUITES, KeyPair, Plain, SealingError, canonical
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
-from shoal.service.keyring.errors import (
-    DamagedKeyringError,
-    KeyGoneError,
-    KeyringError,
-)
+from shoal.service.keyring.errors import DamagedKeyringError, KeyGoneError, KeyringError
 from shoal.service.keyring.key_list import (
     FUTURE_TOLERANCE,
     SECRET_BYTES,
@@ -36,7 +32,7 @@ from shoal.service.keyring.key_list import (
     KeyList,
     KeyState,
     Role,
-    read_signed,
+    unverified,
 )
 from shoal.service.keyring.rotation import Ring, Schedule
 from shoal.service.keyring.secrets import (
@@ -45,6 +41,7 @@ from shoal.service.keyring.secrets import (
     Secrets,
     check_private,
     disk,
+    fresh_bytes,
     locked,
     new_directory,
     no_identity,
@@ -54,6 +51,7 @@ from shoal.service.keyring.secrets import (
     shred,
     write_private,
 )
+from shoal.values import attributes
 
 INDEX = "index.json"
 VERSION = 1
@@ -69,14 +67,6 @@ class Rotation:
 
     new: KeyInfo
     replaced: tuple[KeyInfo, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inheritance:
-    """What is left of a ring that was lost: its identity, and a number above all it had."""
-
-    identity: Path
-    first_number: int
 
 
 @dataclass(frozen=True)
@@ -110,8 +100,8 @@ class Index:
         try:
             stored = json.loads(content)
             local = stored.pop("local")
-            listed, signed = read_signed(canonical(stored))
-            if not signed:
+            listed = unverified(canonical(stored))
+            if not listed.is_signed:
                 raise DamagedKeyringError(path, "the signature of its list is wrong")
             recorded = {item["number"]: item for item in local["keys"]}
             if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
@@ -267,35 +257,34 @@ class Keyring:
         suites: Sequence[str] = SUITES[:1],
         clock: Clock = system_clock,
         schedule: Schedule | None = None,
-        heir_of: Inheritance | None = None,
+        identity: Path | None = None,
+        first_number: int = 0,
     ) -> Keyring:
         """A new ring with one key for each suite, in use at once.
 
-        ``heir_of`` a ring that was lost, it has that one's identity and none of its numbers.
+        After a loss it may have the ``identity`` of the lost ring, and none of its numbers:
+        ``first_number`` is above all of them.
         """
         directory = Path(directory)
-        if not suites or len(set(suites)) < len(suites) or not set(suites) <= set(SUITES):
-            raise InvalidArgumentError("suites", tuple(suites), f"some of {', '.join(SUITES)}")
-        first = 0
-        if heir_of is None:
-            identity = Identity(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
+        sound = suites and len(set(suites)) == len(suites) and set(suites) <= set(SUITES)
+        checks.refuse(not sound, f"some of {', '.join(SUITES)}", suites=tuple(suites))
+        first = checks.count(0 if identity is None else 1, first_number=first_number)
+        expected = f"a number below {rotation.NUMBERS}"
+        checks.refuse(first >= rotation.NUMBERS, expected, first_number=first)
+        if identity is None:
+            signer = Identity(role, fresh_bytes(SECRET_BYTES))
         else:
-            first = checks.count(1, first_number=heir_of.first_number)
-            if first >= rotation.NUMBERS:
-                expected = f"a number below {rotation.NUMBERS}"
-                raise InvalidArgumentError("first_number", first, expected)
-            path = heir_of.identity
-            identity = Secrets(path.parent, role, protection, path).identity()
+            signer = Secrets(identity.parent, role, protection, identity).identity()
         now = clock()
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
         with new_directory(directory) as place:
             secrets = Secrets(place, role, protection)
-            secrets.write(identity)
+            secrets.write(signer)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
                 secrets.write(pair)
                 ring = rotation.added(ring, pair.public, now, at_once=True)
-            Index.signed(identity, rotation.settled(ring, now), now).write(place)
+            Index.signed(signer, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
 
     @classmethod
@@ -348,15 +337,11 @@ class Keyring:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        listed = self.list()
         return {
             "directory": str(self.directory),
-            "role": self.role,
-            "fingerprint": self.fingerprint,
             "suites": [*self.suites],
-            "issued": listed.issued,
-            "valid_until": listed.valid_until,
-            "numbers_left": self.numbers_left,
+            **attributes(self, "role", "fingerprint", "numbers_left"),
+            **attributes(self.list(), "issued", "valid_until"),
             "identity_here": self.has_identity,
         }
 

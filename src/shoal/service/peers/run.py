@@ -17,17 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import InvalidArgumentError
+from shoal import checks
 from shoal.randomizers.base import Randomizer
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.collector import Collector
-from shoal.service.peers.conditions import Conditions
-from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.machine import Collector, Peer, Send, Standing, Task
 from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
 from shoal.service.peers.survey import (
     SERVER,
     Adjacency,
+    Conditions,
     Directory,
     Neighbours,
     PeerSurvey,
@@ -99,10 +98,10 @@ def run_peers(
     """
     conditions = conditions or Conditions()
     rows, neighbours = np.asarray(values), adjacency(graph)
-    if rows.ndim == 0 or len(rows) != len(neighbours):
-        raise InvalidArgumentError("values", rows.shape, f"{len(neighbours)}: one for each node")
-    if conditions.processes > 1 and tap is not None:
-        raise InvalidArgumentError("processes", conditions.processes, "1, where a tap is given")
+    fits = rows.ndim > 0 and len(rows) == len(neighbours)
+    checks.refuse(not fits, f"{len(neighbours)}: one for each node", values=rows.shape)
+    tapped = conditions.processes > 1 and tap is not None
+    checks.refuse(tapped, "1, where a tap is given", processes=conditions.processes)
     run = Run(Task(survey, randomizer, conditions), rows, neighbours, tap)
     if conditions.transport == "memory":
         return run.in_memory()

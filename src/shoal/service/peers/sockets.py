@@ -23,9 +23,8 @@ from typing import Any, Protocol
 
 from shoal.sealing.errors import FramingError
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.conditions import Step
 from shoal.service.peers.machine import Peer, Send, Standing, Task
-from shoal.service.peers.survey import Directory
+from shoal.service.peers.survey import Directory, Step
 
 LOOPBACK = "127.0.0.1"
 GREETING = b""
