@@ -72,10 +72,8 @@ class Sessions:
                 self._known.popitem(last=False)
         return name
 
-    def scope(self, name: str | None) -> TokenScope | None:
+    def scope(self, name: str) -> TokenScope | None:
         """What the token of a session is for; None if there is no such session any more."""
-        if not name:
-            return None
         with self._lock:
             session = self._known.get(_key(name))
         if session is None:
@@ -89,11 +87,10 @@ class Sessions:
         self.end(name)
         return None
 
-    def end(self, name: str | None) -> None:
-        """Forget a session."""
-        if name:
-            with self._lock:
-                self._known.pop(_key(name), None)
+    def end(self, name: str) -> None:
+        """Forget a session, if there is one of this name."""
+        with self._lock:
+            self._known.pop(_key(name), None)
 
 
 def _key(name: str) -> bytes:
@@ -116,7 +113,7 @@ class Access:
 
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
-        name = request.cookies.get(self.cookie)
+        name = request.cookies.get(self.cookie, "")
         return await run_in_threadpool(self.sessions.scope, name)
 
     async def check(self, request: Request, survey: SurveyId | None) -> TokenScope | None:
@@ -159,7 +156,7 @@ class Access:
             name = await run_in_threadpool(self.sessions.begin, token)
         except NotAuthorizedError:
             return _login_form(WRONG, going=going, status=401)
-        self.sessions.end(request.cookies.get(self.cookie))
+        self.sessions.end(request.cookies.get(self.cookie, ""))
         response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
         return self._with_cookie(response, request, name, self.sessions.lifetime)
 
@@ -167,7 +164,7 @@ class Access:
         """End the session."""
         requests.charge(self.addresses, request)
         self._check_same_site(request)
-        self.sessions.end(request.cookies.get(self.cookie))
+        self.sessions.end(request.cookies.get(self.cookie, ""))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
         return self._with_cookie(response, request, "", 0)
 

@@ -609,15 +609,9 @@ class Outbox(AbstractContextManager["Outbox"]):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._usable():
+        with self._usable(), self._database:  # which commits, or rolls back
             self._run("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._run("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._run("ROLLBACK")
-                raise
+            yield
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

@@ -120,18 +120,17 @@ class Policy:
         if least < self.minimum:
             limit, option = f"at least {self.minimum}", f"--min-crowd {least}"
             rows.append(Exceeded(f"the minimum is {least:,}", limit, option))
-        if survey.epsilon > self.epsilon:
-            shown, limit = plain(survey.epsilon), f"at most {plain(self.epsilon)}"
-            rows.append(Exceeded(f"ε is {shown}", limit, f"--max-epsilon {shown}"))
-        if seen > self.delta:
-            shown, limit = up(seen), f"at most {plain(self.delta)}"
-            rows.append(Exceeded(f"δ is {shown}", limit, f"--max-delta {shown}"))
-        if local == math.inf > self.local_epsilon:
-            what = "only the crowd hides an answer"
-            rows.append(Exceeded(what, "some ε0", "--any-local-epsilon"))
-        elif local > self.local_epsilon:
-            shown, limit = up(local), f"at most {plain(self.local_epsilon)}"
-            rows.append(Exceeded(f"ε0 is {shown}", limit, f"--max-local-epsilon {shown}"))
+        for name, asked, shown, allowed, option in (
+            ("ε", survey.epsilon, plain(survey.epsilon), self.epsilon, "--max-epsilon"),
+            ("δ", seen, up(seen), self.delta, "--max-delta"),
+            ("ε0", local, up(local), self.local_epsilon, "--max-local-epsilon"),
+        ):
+            if asked == math.inf > allowed:
+                what = "only the crowd hides an answer"
+                rows.append(Exceeded(what, "some ε0", "--any-local-epsilon"))
+            elif asked > allowed:
+                limit = f"at most {plain(allowed)}"
+                rows.append(Exceeded(f"{name} is {shown}", limit, f"{option} {shown}"))
         return rows
 
     def check_total(self, spent: Ledger, new: Guarantee) -> None:

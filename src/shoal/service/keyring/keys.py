@@ -316,6 +316,12 @@ class Keyring:
         return opened
 
     @property
+    def _newest(self) -> Index:
+        """What is on the disk now, as one value: another thread may read the next one meanwhile."""
+        self.reload_if_changed()
+        return self._index
+
+    @property
     def suites(self) -> tuple[str, ...]:
         """The suites there are keys for."""
         return tuple(sorted({key.suite for key in self._index.ring.keys}))
@@ -356,30 +362,32 @@ class Keyring:
 
     def list(self) -> KeyList:
         """The signed list, with the states of this moment."""
-        self.reload_if_changed()
-        now, index = self._clock(), self._index
+        index, now = self._newest, self._clock()
         keys = (
             replace(key, state=rotation.state_at(key, now), seen_expired=0)
             for key in index.ring.keys
         )
         return replace(index.listed, keys=tuple(keys))
 
+    def document(self) -> bytes:
+        """The signed list as it is shown to everybody."""
+        return self._newest.listed.document
+
     def accepts(self, number: int) -> bool:
         """Whether new reports may be sealed with this key.
 
         No longer in the last hour of an expired key, so that whatever it took can be opened.
         """
-        self.reload_if_changed()
-        ring = self._index.ring
+        ring = self._newest.ring
         key = ring.find(number)
         return key is not None and rotation.accepts(key, ring, self._clock())
 
     def pair(self, number: int) -> KeyPair:
         """A key that is active or expired, to open with."""
-        self.reload_if_changed()
-        key = self._index.ring.find(number)
+        ring = self._newest.ring
+        key = ring.find(number)
         if key is None or key.state is KeyState.DELETED:
-            was = 0 <= number < self._index.ring.unused
+            was = 0 <= number < ring.unused
             raise KeyGoneError(number, "it is deleted" if was else "there never was such a key")
         if rotation.state_at(key, self._clock() + rotation.CLOCK_TOLERANCE) is KeyState.PENDING:
             raise KeyGoneError(number, f"it is not in use before {key.active_from}")
@@ -405,9 +413,8 @@ class Keyring:
 
     def lacking(self) -> dict[int, str]:
         """The keys that are not deleted and cannot be read from their files, each with why."""
-        self.reload_if_changed()
         while True:
-            alive = sorted(self._index.ring.alive)
+            alive = sorted(self._newest.ring.alive)
             troubles = {number: why for number in alive if (why := self._secrets.trouble(number))}
             # A file may be gone because its key was deleted at this moment.
             if not troubles or not self.reload_if_changed():
@@ -415,8 +422,7 @@ class Keyring:
 
     def gone(self) -> frozenset[int]:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""
-        self.reload_if_changed()
-        ring = self._index.ring
+        ring = self._newest.ring
         return frozenset(range(ring.unused)) - ring.alive
 
     def reload_if_changed(self) -> bool:
@@ -429,8 +435,7 @@ class Keyring:
 
     def planned_rotations(self, suites: Sequence[str] | None = None) -> tuple[Rotation, ...]:
         """What ``rotate`` would do now for each suite. Its keys are made up and thrown away."""
-        self.reload_if_changed()
-        ring, now = self._index.ring, self._clock()
+        ring, now = self._newest.ring, self._clock()
         numbers = []
         for suite in suites or self.suites:
             rotation.check_room(ring)
@@ -481,9 +486,8 @@ class Keyring:
         function that tells them is asked once nobody else can change the ring.
         Cheap if nothing is due; any number of processes may call it at once.
         """
-        self.reload_if_changed()
+        ring = self._newest.ring
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
-        ring = self._index.ring
         strays = set(self._secrets.numbers()) - ring.alive
         due = rotation.is_due(ring, now, needed()) or any(each < ring.unused for each in strays)
         to_sign = self._secrets.can_sign and (

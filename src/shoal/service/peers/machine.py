@@ -157,9 +157,10 @@ class Peer:
         return len(self._held) + len(self._sent)
 
     @property
-    def ready(self) -> int:
-        """Of the reports it holds between rounds, those that the server can open."""
-        return len(self._ready())
+    def ready(self) -> list[Parcel]:
+        """The reports at rest or in doubt that the server can open."""
+        doubtful = [transfer.parcel for transfer in self._sent.values()]
+        return [parcel for parcel in self._held + doubtful if parcel.onward is None]
 
     def keep(self, message: bytes) -> None:
         """Seal the peer's own message for the server: the first report it holds.
@@ -307,15 +308,10 @@ class Peer:
 
     def _drawn_lot(self) -> dict[bytes, bytes]:
         """What this peer submits, in random order, each under a token of its own."""
-        reports = [parcel.payload for parcel in self._shuffled(self._ready())]
+        reports = [parcel.payload for parcel in self._shuffled(self.ready)]
         if self.blank is not None:
             reports = reports[:1] or [self.wire.inner.seal(self.blank(), self.directory.server)]
         return {new_token(self.randomness): report for report in reports}
-
-    def _ready(self) -> list[Parcel]:
-        """The reports at rest or in doubt that the server can open."""
-        doubtful = [transfer.parcel for transfer in self._sent.values()]
-        return [parcel for parcel in self._held + doubtful if parcel.onward is None]
 
     def _shuffled(self, items: list[Item]) -> list[Item]:
         if len(items) < 2:
@@ -363,7 +359,8 @@ class Standing:
     @classmethod
     def of(cls, peer: Peer) -> Standing:
         """How a peer stands between rounds."""
-        return cls(load=peer.ready, stranded=peer.holding - peer.ready, moves=peer.moves)
+        ready = len(peer.ready)
+        return cls(load=ready, stranded=peer.holding - ready, moves=peer.moves)
 
 
 @dataclass(frozen=True)
@@ -375,55 +372,55 @@ class Collected:
     rejected: int  # sealed reports that do not open, or hold no message of the randomizer
 
 
+@dataclass(eq=False)
 class Collector:
-    """Collects the submissions of one survey.
+    """The server: collects the submissions of one survey.
 
     Reports are kept under their digests and given out in the order of these: who submitted what,
     and when, is not kept. A sealed report cannot be changed and still open, so equal digests are
     all there is to repetition.
     """
 
-    def __init__(self, *, pair: KeyPair, directory: Directory, wire: Wire) -> None:
-        self._pair = pair
-        self._directory = directory
-        self._wire = wire
-        self._link: Link | None = None
-        self._reports: dict[bytes, bytes] = {}
-        self._duplicates = 0
+    pair: KeyPair
+    directory: Directory
+    wire: Wire
+    _link: Link | None = field(default=None, init=False)
+    _reports: dict[bytes, bytes] = field(default_factory=dict, init=False)
+    _duplicates: int = field(default=0, init=False)
 
     def begin(self, round_number: int) -> None:
         """A round of submission begins."""
-        self._link = Link(self._wire.submission, round_number)
+        self._link = Link(self.wire.submission, round_number)
 
     def receive(self, sealed: bytes) -> bytes | None:
         """A frame came; the receipt for it. What does not open has none."""
         if self._link is None:
             return None
         try:
-            frame = self._link.open(sealed, SERVER, self._pair)
+            frame = self._link.open(sealed, SERVER, self.pair)
         except SealingError:
             return None
-        is_report = frame.kind is Kind.REPORT and len(frame.payload) == self._wire.inner.size
-        if not is_report or frame.sender >= len(self._directory):
+        is_report = frame.kind is Kind.REPORT and len(frame.payload) == self.wire.inner.size
+        if not is_report or frame.sender >= len(self.directory):
             return None
         digest = sha256(frame.payload).digest()
         self._duplicates += digest in self._reports
         self._reports[digest] = frame.payload
-        return self._link.seal(frame.receipt(SERVER), frame.sender, self._directory)
+        return self._link.seal(frame.receipt(SERVER), frame.sender, self.directory)
 
     def collect(self, randomizer: Randomizer) -> Collected:
         """Open everything that arrived."""
         self._link = None
         rows = [row for digest in sorted(self._reports) for row in self._opened(digest, randomizer)]
-        messages = randomizer.decode(_stacked(rows, self._wire.message_bytes))
+        messages = randomizer.decode(_stacked(rows, self.wire.message_bytes))
         rejected = len(self._reports) - len(rows)
         return Collected(Batch(messages), duplicates=self._duplicates, rejected=rejected)
 
     def _opened(self, digest: bytes, randomizer: Randomizer) -> list[bytes]:
         """The message of a sealed report, or nothing where there is none."""
         try:
-            message = self._wire.inner.open(self._reports[digest], self._pair)
-            randomizer.decode(_stacked([message], self._wire.message_bytes))
+            message = self.wire.inner.open(self._reports[digest], self.pair)
+            randomizer.decode(_stacked([message], self.wire.message_bytes))
         except (SealingError, InvalidArgumentError):
             return []
         return [message]

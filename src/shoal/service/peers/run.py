@@ -21,7 +21,7 @@ from shoal import checks
 from shoal.randomizers.base import Randomizer
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.machine import Collector, Peer, Send, Standing, Task
+from shoal.service.peers.machine import Collected, Collector, Peer, Send, Standing, Task
 from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
 from shoal.service.peers.survey import (
     SERVER,
@@ -32,23 +32,19 @@ from shoal.service.peers.survey import (
     PeerSurvey,
     adjacency,
 )
-from shoal.values import Batch
 
 Loss = Callable[[int, int, bytes], bool]
 
 
 @dataclass(frozen=True)
-class PeerRun:
-    """What came of a run.
+class PeerRun(Collected):
+    """What came of a run: what arrived, and how it got there.
 
     ``batch`` is what the server has, and n' = ``arrived`` what a guarantee may count on. The rest
     is for whoever runs the experiment: no participant sees all of it.
     """
 
-    batch: Batch
     sent: int  # people who took part
-    duplicates: int  # sealed reports that the server got again
-    rejected: int  # sealed reports without a message in them
     standings: tuple[Standing, ...]  # of each peer, at the end of the walk
     survey: SurveyId
     directory: Directory
@@ -132,11 +128,10 @@ class Run:
     def in_memory(self) -> PeerRun:
         """Everything in one process, without sockets."""
         pairs = {number: KeyPair.generate() for number in range(len(self.values))}
-        directory = self._directory({number: pair.public for number, pair in pairs.items()})
-        wire, collector = self.task.wire(directory), self._collector(directory)
+        collector = self._collector({number: pair.public for number, pair in pairs.items()})
         peers = [
-            self.task.peer(number, self.values[number], pair, directory, wire)
-            for number, pair in pairs.items()
+            self.task.peer(number, value, pairs[number], collector.directory, collector.wire)
+            for number, value in enumerate(self.values)
         ]
         network = MemoryNetwork(peers, collector, tap=self.tap)
         standings = {}
@@ -147,7 +142,7 @@ class Run:
         standings |= {peer.number: Standing.of(peer) for peer in network.peers}
         for step in islice(steps, self.task.survey.submission_rounds):
             network.submit(step.number, step.away)
-        return self._result(collector, directory, standings)
+        return self._result(collector, standings)
 
     async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
         """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
@@ -165,12 +160,11 @@ class Run:
             return {number: known for each in answers if each for number, known in each.items()}
 
         public: Public = await all_do("open")
-        directory = self._directory({number: key for number, (_, key) in public.items()})
+        collector = self._collector({number: key for number, (_, key) in public.items()})
         addresses = {number: address for number, (address, _) in public.items()}
         addresses[SERVER] = await listener.open()
-        await all_do("join", directory, addresses)
-        collector = self._collector(directory)
-        listener.admit(collector, self.task.wire(directory).submission.size)
+        await all_do("join", collector.directory, addresses)
+        listener.admit(collector, collector.wire.submission.size)
         steps = self.task.conditions.steps(len(self.values))
         for step in islice(steps, self.task.survey.rounds):
             await all_do("begin", step)
@@ -180,28 +174,22 @@ class Run:
         for step in islice(steps, self.task.survey.submission_rounds):
             collector.begin(step.number)
             await all_do("submit", step)
-        return self._result(collector, directory, standings)
+        return self._result(collector, standings)
 
-    def _directory(self, keys: Mapping[int, PublicKey]) -> Directory:
+    def _collector(self, keys: Mapping[int, PublicKey]) -> Collector:
+        """The server, once everybody's keys are known."""
         ordered = tuple(keys[number] for number in range(len(self.values)))
-        return Directory(ordered, self.neighbours, self.server.public)
+        directory = Directory(ordered, self.neighbours, self.server.public)
+        return Collector(self.server, directory, self.task.wire(directory))
 
-    def _collector(self, directory: Directory) -> Collector:
-        return Collector(pair=self.server, directory=directory, wire=self.task.wire(directory))
-
-    def _result(
-        self, collector: Collector, directory: Directory, standings: Mapping[int, Standing]
-    ) -> PeerRun:
-        collected = collector.collect(self.task.randomizer)
+    def _result(self, collector: Collector, standings: Mapping[int, Standing]) -> PeerRun:
         people = len(self.values)
         return PeerRun(
-            batch=collected.batch,
+            **vars(collector.collect(self.task.randomizer)),
             sent=people,
-            duplicates=collected.duplicates,
-            rejected=collected.rejected,
             standings=tuple(standings.get(number, Standing()) for number in range(people)),
-            survey=self.task.wire(directory).survey,
-            directory=directory,
+            survey=collector.wire.survey,
+            directory=collector.directory,
         )
 
 

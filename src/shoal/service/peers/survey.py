@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from hashlib import sha256
+from struct import Struct, pack
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -34,9 +35,9 @@ from shoal.sealing.keys import KeyPair, PublicKey
 SERVER = (1 << 32) - 1  # the number that no peer has
 TOKEN_BYTES = 16
 NUMBER_BYTES = 4
-HEADER_BYTES = 1 + NUMBER_BYTES + TOKEN_BYTES
+_HEADER = Struct(">BI16s")  # kind, sender, token
+HEADER_BYTES = _HEADER.size
 LAYER_BYTES = OVERHEAD + NUMBER_BYTES  # of an onion
-_ROUND_BYTES = 4
 _COIN_BITS = 53
 
 Adjacency: TypeAlias = tuple[tuple[int, ...], ...]
@@ -216,7 +217,7 @@ class Link:
         return Frame.from_bytes(self.envelope.open(sealed, pair, details=self._details(number)))
 
     def _details(self, to: int) -> bytes:
-        return self.round_number.to_bytes(_ROUND_BYTES, "big") + to.to_bytes(NUMBER_BYTES, "big")
+        return pack(">II", self.round_number, to)
 
 
 class Kind(IntEnum):
@@ -238,18 +239,15 @@ class Frame:
 
     def to_bytes(self) -> bytes:
         """Kind, sender, token and payload, one after the other."""
-        sender = self.sender.to_bytes(NUMBER_BYTES, "big")
-        return bytes([self.kind]) + sender + self.token + self.payload
+        return _HEADER.pack(self.kind, self.sender, self.token) + self.payload
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frame:
         """The frame written by ``to_bytes``."""
         if len(data) < HEADER_BYTES or data[0] not in frozenset(Kind):
             raise NotOpenableError
-        sender = int.from_bytes(data[1 : 1 + NUMBER_BYTES], "big")
-        return cls(
-            Kind(data[0]), sender, data[1 + NUMBER_BYTES : HEADER_BYTES], data[HEADER_BYTES:]
-        )
+        kind, sender, token = _HEADER.unpack_from(data)
+        return cls(Kind(kind), sender, token, data[HEADER_BYTES:])
 
     def receipt(self, sender: int) -> Frame:
         """The receipt for this frame."""

@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, NotRequired, TypedDict, Unpack, cast
+from typing import Any, cast
 
 from shoal import checks
 from shoal.accounting.amplification import required_n
@@ -30,7 +30,7 @@ from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.service.survey.document import LARGEST_LOCAL, Batches, Party, Survey
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.values import attributes
 
@@ -41,21 +41,6 @@ _NEARLY = 0.005  # of the people that are enough for several reports
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
-
-
-class About(TypedDict):
-    """What a survey says besides its design."""
-
-    name: str
-    question: str
-    purpose: str
-    answers: NotRequired[tuple[str, ...]]
-    not_before: int
-    not_after: int
-    shuffler: Party
-    analyzer: Party
-    suite: NotRequired[str]
-    token_bytes: NotRequired[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +166,7 @@ class Design:
         """
         return expected_error(self.device, valid)
 
-    def survey(self, **about: Unpack[About]) -> Survey:
+    def survey(self, **about: Any) -> Survey:  # noqa: ANN401 - the other fields of a survey
         """The survey of this design; it refuses a mechanism that does not keep the promise."""
         for name in ("question", "purpose", "name"):
             text, expected = about[name], "one line of text, without control characters"
