@@ -101,13 +101,12 @@ def parquet(results: SurveyResults) -> bytes:
         "epsilon": pl.Float64(),
         "delta": pl.Float64(),
     }
-    columns: dict[str, list[object]] = {name: [] for name in schema}
-    survey = str(results.survey.id)
+    rows = []
     for row in results.rows():
         hour = row.get("published")
-        whole = {**row, "survey": survey, "published": None if hour is None else 1000 * hour}
-        for name, cells in columns.items():
-            cells.append(whole.get(name))
+        published = None if hour is None else 1000 * hour
+        rows.append({**row, "survey": str(results.survey.id), "published": published})
+    columns = {name: [row.get(name) for row in rows] for name in schema}
     file = io.BytesIO()
     pl.DataFrame(columns, schema=schema).write_parquet(file)
     return file.getvalue()

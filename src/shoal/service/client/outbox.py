@@ -29,7 +29,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -253,7 +253,7 @@ def _finite(epsilon: float) -> float | None:
     return None if math.isinf(epsilon) else epsilon
 
 
-class Outbox(AbstractContextManager["Outbox"]):
+class Outbox:
     """The store of one person, or of a job with many."""
 
     def __init__(self, directory: Path, *, storage: int) -> None:
@@ -289,9 +289,6 @@ class Outbox(AbstractContextManager["Outbox"]):
                         self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
                 if version != VERSION:
                     self._run(f"PRAGMA user_version = {VERSION}")
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -460,10 +457,8 @@ class Outbox(AbstractContextManager["Outbox"]):
     def correct_clock(self, now: int) -> None:
         """What was put off while the clock was ahead waits as long as was meant, from now on."""
         late = f"said > ? AND {_WAITING}"
-        with self._transaction():
-            if self._run(f"SELECT 1 FROM reports WHERE {late} LIMIT 1", now).fetchone():
-                change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
-                self._run(change, now, now, now)
+        change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
+        self._change(change, now, now, now)
 
     def keep_only(self, row: Row, places: tuple[int, ...], *, delivered: int) -> bool:
         """Go on with these alone, which did not arrive; False if an earlier try of them may have.

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain, up
 from shoal.service.client.errors import PolicyError, SurveyRefusedError
 from shoal.service.client.outbox import Ledger
@@ -78,8 +77,8 @@ class Policy:
                 checks.positive(**{name: value})
         checks.fraction(delta=self.delta)
         object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
-        if isinstance(self.hosts, str):
-            raise InvalidArgumentError("hosts", self.hosts, "a set of names of machines")
+        text = isinstance(self.hosts, str)
+        checks.refuse(text, "a set of names of machines", hosts=self.hosts)
         if self.hosts is not None:
             object.__setattr__(self, "hosts", frozenset(host.lower() for host in self.hosts))
 

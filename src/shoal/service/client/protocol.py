@@ -148,7 +148,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Response:
-    """What a service answered; names of headers in lower case."""
+    """What a service answered; headers are looked up by names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -251,9 +251,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tries", checks.count(tries=self.tries))
-        checks.positive(wait=self.wait, timeout=self.timeout)
+        checks.positive(wait=self.wait, timeout=self.timeout, longest_wait=self.longest_wait)
         checks.non_negative(delay=self.delay, patience=self.patience)
-        checks.positive(longest_wait=self.longest_wait)
         if self.longest_wait < self.wait:
             raise InvalidArgumentError("longest_wait", self.longest_wait, f">= wait={self.wait}")
         storage = checks.count(_SMALLEST_STORE, storage=self.storage)
@@ -431,8 +430,8 @@ class Protocol:
         progress: Progress = no_progress,
     ) -> Exchange[Submitted]:
         """Answers of many people, one each; the same ``job`` goes on where it was interrupted."""
-        if not job:  # the report without a job is that of one person
-            raise InvalidArgumentError("job", job, "a name for these people")
+        # The report without a job is that of one person.
+        checks.refuse(not job, "a name for these people", job=job)
         survey = yield from self.survey(survey)
         self.promised(survey, occasion)
         values, route = values_of(survey, answers), Route.of(survey)

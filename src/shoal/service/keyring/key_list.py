@@ -136,7 +136,7 @@ class KeyList:
     valid_until: int
     keys: tuple[KeyInfo, ...]
     identity: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     @property
     def content(self) -> dict[str, Plain]:
@@ -187,7 +187,6 @@ class KeyList:
             valid_until=valid_until,
             keys=keys,
             identity=identity.public,
-            signature=b"",
         )
         secret = Ed25519PrivateKey.from_private_bytes(identity.raw)
         return replace(unsigned, signature=secret.sign(_SIGNED + canonical(unsigned.content)))

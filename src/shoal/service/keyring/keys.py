@@ -44,7 +44,6 @@ from shoal.service.keyring.secrets import (
     fresh_bytes,
     locked,
     new_directory,
-    no_identity,
     no_keys,
     protection_kind,
     read_private,
@@ -58,7 +57,6 @@ VERSION = 1
 BY_HAND = 8  # rotations that nobody planned, between a backup and a loss
 
 Deleted: TypeAlias = list[KeyInfo]  # inside the class, list is its method
-Doomed: TypeAlias = Callable[[KeyInfo], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +281,7 @@ class Keyring:
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
                 secrets.write(pair)
-                ring = rotation.added(ring, pair.public, now, at_once=True)
+                ring = rotation.added(ring, pair.public, now, begins=now)
             Index.signed(signer, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
 
@@ -504,8 +502,7 @@ class Keyring:
     def check_revival(self, first_number: int) -> None:
         """Refuse a ``revive`` that could not be finished."""
         now, issued = self._clock(), self._index.listed.issued
-        if not self._secrets.can_sign:
-            raise no_identity(self._secrets.identity_path)
+        self._secrets.identity()  # refuses by itself
         if issued > now + FUTURE_TOLERANCE:
             text = f"this machine's clock says {now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {issued}; set the clock")
@@ -514,7 +511,7 @@ class Keyring:
             advice = "give --first-number, the lowest that no key of this ring can have had"
             raise KeyringError(f"{text}; {advice}")
 
-    def revive(self, first_number: int, doomed: Doomed) -> Revived:
+    def revive(self, first_number: int, doomed: Callable[[KeyInfo], bool]) -> Revived:
         """Go on after it came back from a backup: older than what others have seen of it.
 
         Three things would go wrong if it simply went on. Keys that were deleted since are back.

@@ -99,17 +99,14 @@ class Ring:
         return min(max(now - self.looked, 0), self.schedule.believed)
 
 
-def added(
-    ring: Ring, public: PublicKey, now: int, *, begins: int | None = None, at_once: bool = False
-) -> Ring:
-    """With a new key: pending until it ``begins``, or in use at once."""
+def added(ring: Ring, public: PublicKey, now: int, *, begins: int | None = None) -> Ring:
+    """With a new key: pending until it ``begins``, or in use if that is now."""
     begins = now + ring.schedule.pending if begins is None else begins
-    begins = now if at_once else begins
     key = KeyInfo(
         number=public.number,
         suite=public.suite.name,
         public=public,
-        state=KeyState.ACTIVE if at_once else KeyState.PENDING,
+        state=KeyState.ACTIVE if begins == now else KeyState.PENDING,
         created=now,
         active_from=begins,
         expires_at=begins + ring.schedule.active,

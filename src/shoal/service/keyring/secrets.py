@@ -343,7 +343,10 @@ class Secrets:
         """What signs the list."""
         path = self.identity_path
         if not path.exists():
-            raise no_identity(path)
+            raise KeyringError(
+                f"the list of keys has to be signed and there is no identity at {path}; bring it "
+                "and name it (--identity FILE)"
+            )
         (other,) = (role for role in ROLES if role != self._role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
@@ -431,14 +434,6 @@ def key_files(directory: Path) -> list[Path]:
 def no_keys(directory: Path) -> KeyringError:
     """What is said of a directory without a ring in it."""
     return KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
-
-
-def no_identity(path: Path) -> KeyringError:
-    """What is said where something has to be signed, and the key that signs is not here."""
-    return KeyringError(
-        f"the list of keys has to be signed and there is no identity at {path}; bring it and name "
-        "it (--identity FILE)"
-    )
 
 
 def protection_kind(directory: Path, identity: Path | None = None) -> str:

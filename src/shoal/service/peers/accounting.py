@@ -201,6 +201,8 @@ def guarantee(
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)
     epsilon, theorem = profile.answer(delta, near_local=False)
+    hops = "" if survey.mode == "hop" else f"{survey.layers} hops within "
+    length = f"{hops}{survey.rounds} rounds"
     upper = Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -209,7 +211,7 @@ def guarantee(
         theorem=theorem,
         assumptions=(
             reports.scope,
-            f"reports are passed on for {_length(survey)}, given who was away in each round",
+            f"reports are passed on for {length}, given who was away in each round",
             *_assumed(run, survey),
         ),
         trust=TRUST["final"],
@@ -265,11 +267,6 @@ def _profile(
         routes.append(single_route(spread, everybody, reports.own, slack=crowded))
     central = reports.central(people).lower_epsilon if survey.submit == "all" else lambda _: 0.0
     return WalkProfile(tuple(routes), central, *reports.local)
-
-
-def _length(survey: PeerSurvey) -> str:
-    rounds = f"{survey.rounds} rounds"
-    return rounds if survey.mode == "hop" else f"{survey.layers} hops within {rounds}"
 
 
 def _assumed(run: PeerRun, survey: PeerSurvey) -> list[str]:

@@ -30,17 +30,14 @@ pads them to the size of an unpeeled one.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import Randomizer
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import OVERHEAD, Envelope
@@ -122,7 +119,7 @@ class Transfer:
     in_doubt: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Peer:
     """One peer: its number and keys, the public list, its own randomness, and what it holds.
 
@@ -258,15 +255,12 @@ class Peer:
 
     def _covers(self, frames: Iterable[tuple[int, Frame]]) -> list[tuple[int, Frame]]:
         """What is missing to the constant number of frames for each neighbour."""
-        if not self.cover:
-            return []
-        missing = {to: self.cover for to in self.neighbours if to != self.number}
-        for to, _ in frames:
-            missing[to] -= 1
+        sent = Counter(to for to, _ in frames)
         return [
             (to, Frame(Kind.COVER, self.number, new_token(self.randomness)))
-            for to, number in missing.items()
-            for _ in range(number)
+            for to in self.neighbours
+            if to != self.number
+            for _ in range(sent[to], self.cover)
         ]
 
     def _sealed(self, frames: list[tuple[int, Frame]], link: Link) -> list[Send]:
@@ -372,7 +366,7 @@ class Collected:
     rejected: int  # sealed reports that do not open, or hold no message of the randomizer
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Collector:
     """The server: collects the submissions of one survey.
 
@@ -411,23 +405,15 @@ class Collector:
     def collect(self, randomizer: Randomizer) -> Collected:
         """Open everything that arrived."""
         self._link = None
-        rows = [row for digest in sorted(self._reports) for row in self._opened(digest, randomizer)]
-        messages = randomizer.decode(_stacked(rows, self.wire.message_bytes))
+        width, rows = self.wire.message_bytes, []
+        for _, report in sorted(self._reports.items()):
+            try:
+                message = self.wire.inner.open(report, self.pair)
+                row = np.frombuffer(message, dtype=np.uint8).reshape(1, width)
+                randomizer.decode(row)
+            except ValueError:  # it does not open, or holds no message of the randomizer
+                continue
+            rows.append(row)
+        messages = randomizer.decode(np.array(rows, dtype=np.uint8).reshape(len(rows), width))
         rejected = len(self._reports) - len(rows)
         return Collected(Batch(messages), duplicates=self._duplicates, rejected=rejected)
-
-    def _opened(self, digest: bytes, randomizer: Randomizer) -> list[bytes]:
-        """The message of a sealed report, or nothing where there is none."""
-        try:
-            message = self.wire.inner.open(self._reports[digest], self.pair)
-            randomizer.decode(_stacked([message], self.wire.message_bytes))
-        except (SealingError, InvalidArgumentError):
-            return []
-        return [message]
-
-
-def _stacked(messages: list[bytes], width: int) -> npt.NDArray[np.uint8]:
-    """Messages as rows; one that has not the width of all is an error."""
-    fits = all(len(message) == width for message in messages)
-    checks.refuse(not fits, f"messages of {width} bytes", message=len(messages))
-    return np.frombuffer(b"".join(messages), dtype=np.uint8).reshape(len(messages), width)

@@ -147,34 +147,32 @@ class Run:
     async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
         """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
         listener = Listener()
-        try:
-            return await self._served(hosts, listener)
-        finally:
-            listener.close()
-            await asyncio.gather(*(host.close() for host in hosts))
 
-    async def _served(self, hosts: Sequence[Host | RemoteHost], listener: Listener) -> PeerRun:
         async def all_do(name: str, *arguments: object) -> dict[int, Any]:
             """What all hosts answer, by the number of the peer; dead ones answer nothing."""
             answers = await asyncio.gather(*(host.do(name, *arguments) for host in hosts))
             return {number: known for each in answers if each for number, known in each.items()}
 
-        public: Public = await all_do("open")
-        collector = self._collector({number: key for number, (_, key) in public.items()})
-        addresses = {number: address for number, (address, _) in public.items()}
-        addresses[SERVER] = await listener.open()
-        await all_do("join", collector.directory, addresses)
-        listener.admit(collector, collector.wire.submission.size)
-        steps = self.task.conditions.steps(len(self.values))
-        for step in islice(steps, self.task.survey.rounds):
-            await all_do("begin", step)
-            await all_do("exchange", step)
-            await all_do("deadline")
-        standings: dict[int, Standing] = await all_do("standings")
-        for step in islice(steps, self.task.survey.submission_rounds):
-            collector.begin(step.number)
-            await all_do("submit", step)
-        return self._result(collector, standings)
+        try:
+            public: Public = await all_do("open")
+            collector = self._collector({number: key for number, (_, key) in public.items()})
+            addresses = {number: address for number, (address, _) in public.items()}
+            addresses[SERVER] = await listener.open()
+            await all_do("join", collector.directory, addresses)
+            listener.admit(collector, collector.wire.submission.size)
+            steps = self.task.conditions.steps(len(self.values))
+            for step in islice(steps, self.task.survey.rounds):
+                await all_do("begin", step)
+                await all_do("exchange", step)
+                await all_do("deadline")
+            standings: dict[int, Standing] = await all_do("standings")
+            for step in islice(steps, self.task.survey.submission_rounds):
+                collector.begin(step.number)
+                await all_do("submit", step)
+            return self._result(collector, standings)
+        finally:
+            listener.close()
+            await asyncio.gather(*(host.close() for host in hosts))
 
     def _collector(self, keys: Mapping[int, PublicKey]) -> Collector:
         """The server, once everybody's keys are known."""
@@ -217,10 +215,6 @@ class MemoryNetwork:
         """Those that are left."""
         return self._peers.values()
 
-    def kill(self, number: int) -> Peer | None:
-        """A peer is gone for good, with all it holds."""
-        return self._peers.pop(number, None)
-
     def walk(
         self, number: int, away: Collection[int] = (), killed: Collection[int] = ()
     ) -> list[Peer]:
@@ -229,13 +223,13 @@ class MemoryNetwork:
             peer: peer.begin(number, online=peer.number not in away)
             for peer in self._peers.values()
         }
-        gone = [self.kill(victim) for victim in killed]
+        gone = [self._peers.pop(victim) for victim in killed if victim in self._peers]
         for peer, listed in sends.items():
             for send in listed:
                 self._hand_over(peer, send, away)
         for peer in self._peers.values():
             peer.deadline()
-        return [peer for peer in gone if peer is not None]
+        return gone
 
     def submit(self, number: int, away: Collection[int] = ()) -> None:
         """One round of submission."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from struct import Struct, pack
 from typing import Literal, TypeAlias, get_args
 
@@ -297,9 +298,7 @@ class Conditions:
         """The rounds, one after the other, without end."""
         nature = self.randomness(SERVER)  # a stream of its own: the number that no peer has
         threshold = round(self.offline * (1 << _COIN_BITS))
-        number = 0
-        while True:
-            number += 1
+        for number in count(1):
             coins = nature.below(1 << _COIN_BITS, people)
             away = frozenset(np.flatnonzero(coins < threshold).tolist())
             yield Step(number, away, frozenset(self.killed.get(number, ())))

@@ -7,7 +7,8 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 
 >>> batches = Batches(minimum=500, target=1000, max_age=604_800)
 >>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4)
->>> design.device.name, round(design.device.local_epsilon, 3), design.expected(1000) < 0.05
+>>> device = design.device
+>>> device.name, round(device.local_epsilon, 3), expected_error(device, 1000) < 0.05
 ('grr', 2.789, True)
 """
 
@@ -158,14 +159,6 @@ class Design:
         )
         return made
 
-    def expected(self, valid: int) -> float:
-        """Expected error of so many valid reports, all of them honest.
-
-        Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
-        numbers: that of the mean in the worst case, in their own unit.
-        """
-        return expected_error(self.device, valid)
-
     def survey(self, **about: Any) -> Survey:  # noqa: ANN401 - the other fields of a survey
         """The survey of this design; it refuses a mechanism that does not keep the promise."""
         for name in ("question", "purpose", "name"):
@@ -182,7 +175,11 @@ class Design:
 
 
 def expected_error(device: Device, valid: int) -> float:
-    """Standard error of an answer's share (spread evenly), or of the mean (in the worst case)."""
+    """Expected error of so many valid reports, all of them honest.
+
+    Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
+    numbers: that of the mean in the worst case, in their own unit.
+    """
     valid = checks.count(valid=valid)
     if isinstance(device, AnswerMechanism):
         return of_categories(device, valid).l2 / math.sqrt(device.k) / valid
