@@ -64,7 +64,7 @@ class Owner:
         made = KeyList.signed(
             identity or self.identity, keys, issued=self.issued, valid_until=until
         )
-        return made.to_bytes()
+        return made.document
 
 
 class Services:

@@ -187,7 +187,11 @@ EXAMPLES = {
         )
     ],
     "keys rotate": [Example("ring --dry-run", before=(KEYS,))],
-    "keys retire": [Example("ring 0", before=(KEYS,), wide=True)],
+    "keys retire": [
+        Example("ring 0", before=(KEYS,)),
+        Example("ring 0 --delete", before=(KEYS,)),
+        Example("ring 0", before=(KEYS.replace("shuffler", "analyzer"),)),
+    ],
     "keys token": [Example("home --label mine", before=PARTY)],
     "keys tokens": [
         Example(

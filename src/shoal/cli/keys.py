@@ -96,7 +96,7 @@ class NewOptions(SecretOptions, Options):
 @command(keys)
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
-    from shoal.service.keyring import Inheritance, Keyring, Schedule
+    from shoal.service.keyring import Keyring, Schedule
     from shoal.service.keyring.key_list import DAY
     from shoal.service.keyring.words import new_document
 
@@ -104,7 +104,6 @@ def new(options: NewOptions) -> None:
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
     protection = options.protection_of(options.kind, new=True, **options.only("cost"))
-    lost = options.only("identity", "first_number")
     with working("making keys"):
         ring = Keyring.create(
             options.directory,
@@ -112,7 +111,8 @@ def new(options: NewOptions) -> None:
             suites=tuple(options.suite or [X25519]),
             protection=protection,
             schedule=schedule,
-            heir_of=Inheritance(**lost) if lost else None,
+            identity=options.identity,
+            first_number=options.first_number or 0,
         )
     values = ring.to_dict() | {"protection": options.kind}
     answer_lines(options, values, new_document(ring, options.key_file))

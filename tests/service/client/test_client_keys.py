@@ -24,7 +24,7 @@ def signed_anew(owner, issued=None):
         found.keys,
         issued=found.issued if issued is None else issued,
         valid_until=found.valid_until + 1,
-    ).to_bytes()
+    ).document
 
 
 def other_key(owner, *, issued):
