@@ -159,10 +159,11 @@ def test_work_that_was_taken_over_is_dropped(analyzer):
     with pytest.raises(LeaseLostError):
         collections.move(held, schema.RECEIVED, key=0, reports=100, records=100)
     with pytest.raises(LeaseLostError):
-        collections.renew(held)
-    collections.release(held)
+        collections.leases.renew(held.owner, LEASE)
+    with pytest.raises(LeaseLostError):
+        collections.leases.release(held.owner)
     assert collections.find(survey.id, BATCH).owner == taken.owner, "not ours to release"
-    collections.release(taken)
+    collections.leases.release(taken.owner)
     assert slow.step().published == (BATCH,)
     assert_published_once(analyzer, survey)
 

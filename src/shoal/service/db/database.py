@@ -193,11 +193,8 @@ class Database:
             yield
         except PoolTimeoutError as error:
             raise StoreUnavailableError(doing, "too many connections in use") from error
-        except DBAPIError as error:
-            _raise_unavailable(driver, error.orig, doing)
-            raise
-        except driver.Error as error:  # of the intake, which speaks to the driver itself
-            _raise_unavailable(driver, error, doing)
+        except (DBAPIError, driver.Error) as error:  # the intake speaks to the driver itself
+            _raise_unavailable(driver, getattr(error, "orig", error), doing)
             raise
 
 

@@ -370,8 +370,8 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
                 batches.state == schema.OPEN, batches.since.is_not(None)
             )
         ).all()
-        unreadable = connection.scalar(
-            sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
+        dead_letters = connection.scalar(
+            sa.select(sa.func.sum(tally.value)).where(tally.name == schema.DEAD_LETTERS)
         )
     if not waiting or leased:
         yield ok("opening", "a worker is at it" if waiting else "nothing waits")
@@ -396,9 +396,9 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         if overdue > _STUCK:
             detail = f"should have closed {duration(overdue)} ago, or waited for more"
             yield warn(f"batch {row.id[:8]}", detail, _START_WORKER)
-    if unreadable:
+    if dead_letters:
         advice = "look for errors of the disk in the system's log"
-        yield warn("unreadable", f"{unreadable:,} reports were set aside", advice)
+        yield warn("dead letters", f"{dead_letters:,} reports were given up", advice)
 
 
 def _analyzer_waits(database: Database) -> Iterator[Finding]:

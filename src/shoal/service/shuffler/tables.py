@@ -85,6 +85,7 @@ parts = sa.Table(
     sa.Column("count", sa.BigInteger, nullable=False),
 )
 
+DEAD_LETTERS = "unreadable"  # the name of their counter, in stores and in metrics
 counters = sa.Table(
     "counters",
     METADATA,

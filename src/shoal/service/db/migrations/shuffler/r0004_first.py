@@ -1,4 +1,4 @@
-"""The first tables of the shuffler: steps begin here. New stores are made by the newest version's."""
+"""The first tables of the shuffler. Steps begin here; new stores have the newest tables at once."""
 
 from __future__ import annotations
 
