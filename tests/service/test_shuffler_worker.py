@@ -136,7 +136,9 @@ def failing(monkeypatch, target, name, error, times=10**9):
     monkeypatch.setattr(target, name, broken)
 
 
-def test_poisoned_reports_are_dead_letters_in_the_end_and_honest_ones_go_on(shuffler, tmp_path):
+def test_poisoned_reports_are_dead_letters_in_the_end_and_honest_ones_go_on(
+    shuffler, tmp_path, caplog
+):
     shuffler.receive(shuffler.forged(7))
     shuffler.store.close()
     (segment,) = [path for path in (tmp_path / "segments").rglob("*") if path.is_file()]
@@ -148,6 +150,7 @@ def test_poisoned_reports_are_dead_letters_in_the_end_and_honest_ones_go_on(shuf
             pass
         shuffler.clock.advance(601)
     assert shuffler.tallies().get("unreadable", 0) == 7
+    assert caplog.messages.count("dead_letter") == 1
     assert shuffler.released() == [40]
     assert not worker.step()
 

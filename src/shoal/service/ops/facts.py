@@ -35,6 +35,7 @@ from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.batches import DEAD_LETTERS
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
@@ -371,7 +372,7 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             )
         ).all()
         dead_letters = connection.scalar(
-            sa.select(sa.func.sum(tally.value)).where(tally.name == schema.DEAD_LETTERS)
+            sa.select(sa.func.sum(tally.value)).where(tally.name == DEAD_LETTERS)
         )
     if not waiting or leased:
         yield ok("opening", "a worker is at it" if waiting else "nothing waits")

@@ -41,16 +41,8 @@ from shoal.service.keyring.keys import Revived, next_number
 from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
-from shoal.service.shuffler.batches import count
-from shoal.service.shuffler.tables import (
-    ACCEPTS,
-    DEAD_LETTERS,
-    EXPIRED,
-    batches,
-    extents,
-    parts,
-    waiting_tags,
-)
+from shoal.service.shuffler.batches import DEAD_LETTERS, count
+from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
 _SMALL = (backups.STORE_ID, backups.TOKEN)

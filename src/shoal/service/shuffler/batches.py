@@ -60,7 +60,6 @@ from shoal.service.shuffler.tables import (
     ACKED,
     CARRIED,
     CLOSED,
-    DEAD_LETTERS,
     EXPIRED,
     LISTED,
     OPEN,
@@ -76,6 +75,7 @@ from shoal.service.shuffler.tables import (
 from shoal.service.survey import Batches as BatchRules
 
 PAGE = 1000
+DEAD_LETTERS = "unreadable"  # the name of their counter, in stores and in metrics
 UNOPENED = ("rejected", DEAD_LETTERS)
 _AT_CLOSE = " at close"
 _STEPS = 24  # of a batch's greatest age, if that is shorter than a day

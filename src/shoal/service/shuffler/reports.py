@@ -47,8 +47,8 @@ from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
 from shoal.service.opening import TAG_BYTES
-from shoal.service.shuffler.batches import Batches, count
-from shoal.service.shuffler.tables import DEAD_LETTERS, counters, extents, waiting_tags
+from shoal.service.shuffler.batches import DEAD_LETTERS, Batches, count
+from shoal.service.shuffler.tables import counters, extents, waiting_tags
 
 COUNTED = ("opened", "rejected", DEAD_LETTERS)
 GATHER = 600.0  # seconds
@@ -593,12 +593,8 @@ class Segments:
         if self._file >= 0 and not (_lock(self._file) and self._usable()):
             self._abandon()
         while self._file < 0:
-            name = files.fresh_name()
-            self._file, self._name, self._begun = (
-                files.create(self._path(name)),
-                name,
-                self._clock(),
-            )
+            self._name, self._begun = files.fresh_name(), self._clock()
+            self._file = files.create(self._path(self._name))
             if not (_lock(self._file) and self._usable()):  # a collection was quicker
                 self._abandon()
                 continue

@@ -85,7 +85,6 @@ parts = sa.Table(
     sa.Column("count", sa.BigInteger, nullable=False),
 )
 
-DEAD_LETTERS = "unreadable"  # the name of their counter, in stores and in metrics
 counters = sa.Table(
     "counters",
     METADATA,
