@@ -434,6 +434,15 @@ def test_a_deleted_key_needs_no_secret(embedded):
     assert (found.state, found.detail.partition(",")[0]) == (State.OK, "deleted")
 
 
+def test_dead_letters(embedded):
+    home, survey = embedded.home("shuffler"), embedded.survey()
+    with homes.opened(home) as store:
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.dead_letter(store.reports.claim(10, 600))
+    letters = findings(home.directory)["shuffler", "dead letters"]
+    assert (letters.state, letters.detail) == (State.WARN, "3 reports were given up")
+
+
 def test_a_worker_that_failed_is_not_at_it(embedded):
     home, survey = embedded.home("shuffler"), embedded.survey()
     with homes.opened(home) as store:

@@ -34,6 +34,7 @@ from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.batches import DEAD_LETTERS
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
@@ -362,8 +363,8 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         living = (schema.OPEN, schema.SEALED, schema.SHUFFLED, schema.RELEASED)
         columns = (batches.id, batches.survey, batches.state, batches.since, batches.closed)
         rows = connection.execute(sa.select(*columns).where(batches.state.in_(living))).all()
-        unreadable = connection.scalar(
-            sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
+        dead_letters = connection.scalar(
+            sa.select(sa.func.sum(tally.value)).where(tally.name == DEAD_LETTERS)
         )
     if not waiting or leased:
         yield ok("opening", "a worker is at it" if waiting else "nothing waits")
@@ -389,9 +390,9 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
-    if unreadable:
+    if dead_letters:
         advice = "look for errors of the disk in the system's log"
-        yield warn("unreadable", f"{unreadable:,} reports were set aside", advice)
+        yield warn("dead letters", f"{dead_letters:,} reports were given up", advice)
 
 
 def _analyzer_waits(database: Database) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ from shoal.service.keyring.keys import Revived, next_number
 from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
-from shoal.service.shuffler.reports import count
+from shoal.service.shuffler.batches import DEAD_LETTERS, count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
@@ -291,7 +291,7 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
     sums = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(extents.c.survey)
     with database.write() as connection:
         for survey, reports in connection.execute(sums).all():
-            count(database, connection, survey, {"unreadable": int(reports)})
+            count(database, connection, survey, {DEAD_LETTERS: int(reports)})
         connection.execute(extents.delete())
         columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
         moved = sa.select(*columns).order_by(*columns)
