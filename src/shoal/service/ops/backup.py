@@ -218,7 +218,7 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
             ),
             files=dict(writer.entries),  # without the manifest itself
         )
-        writer.finish(manifest)
+        writer.add_bytes(MANIFEST, manifest.to_bytes())  # after everything that it names
     plain = keys and protection_kind(home.keys) == "none"
     warning = "the keys in it are in the clear, as they are in the directory"
     return Made(target, manifest, (warning,) if plain else ())
@@ -648,10 +648,6 @@ class Writer:
         self._tar.addfile(member, source)  # type: ignore[arg-type] # it only reads
         digest = source.digest.hexdigest()
         self.entries[name] = Entry(path=name, bytes=size, sha256=digest, ranges=ranges)
-
-    def finish(self, manifest: Manifest) -> None:
-        """The manifest, after everything that it names."""
-        self.add_bytes(MANIFEST, manifest.to_bytes())
 
 
 @contextmanager

@@ -68,8 +68,8 @@ def directory_facts(home: Home) -> list[Fact]:
     place = home.directory
     figures = partial(disk_metrics, place)
     return [
-        Fact("permissions", lambda: [_permissions(place)]),
-        Fact("disk", lambda: [disk(place)], "mount it", ready=True, metrics=figures),
+        Fact("permissions", lambda: [_permissions(place)], ready=False),
+        Fact("disk", lambda: [disk(place)], "mount it", metrics=figures),
     ]
 
 
@@ -78,9 +78,9 @@ def key_facts(keyring: Keyring, clock: Clock = system_clock) -> list[Fact]:
     fact = partial(Fact, advice="restore DIR/keys from a backup")
     figures = partial(key_metrics, keyring, clock)
     return [
-        fact("key list", lambda: _key_list(keyring, clock()), ready=True),
-        fact("keys", lambda: _keys(keyring, clock()), ready=True, metrics=figures),
-        fact("protection", lambda: _protection(keyring)),
+        fact("key list", lambda: _key_list(keyring, clock())),
+        fact("keys", lambda: _keys(keyring, clock()), metrics=figures),
+        fact("protection", lambda: _protection(keyring), ready=False),
     ]
 
 
@@ -89,7 +89,7 @@ def store_facts(
 ) -> list[Fact]:
     """What is in the database, and what waits there."""
     surveys, key_lists = Surveys(database, ()), KeyLists(database)
-    fact = partial(Fact, advice=UNAVAILABLE)
+    fact = partial(Fact, advice=UNAVAILABLE, ready=False)
     facts = [
         fact("store", lambda: _store(home, database), ready=True),
         fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock())),

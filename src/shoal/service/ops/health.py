@@ -90,13 +90,13 @@ fail = partial(Finding, State.FAIL)
 class Fact:
     """Something a party depends on: its name, who looks, and what to do if that cannot look.
 
-    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it.
+    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it, too.
     """
 
     name: str
     probe: Callable[[], Iterable[Finding]]
     advice: str = "see the log of this process, and run shoal doctor"
-    ready: bool = False
+    ready: bool = True
     metrics: Metrics | None = None
 
     def findings(self) -> list[Finding]:
@@ -123,7 +123,7 @@ class Fact:
 
 @dataclass
 class Readiness:
-    """The facts that a process depends on, looked at no more than once in a second."""
+    """The facts of a process: those it depends on, looked at no more than once in a second."""
 
     facts: Sequence[Fact]
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -140,7 +140,7 @@ class Readiness:
             return self._findings
         if self._lock.acquire(blocking=not self._findings):
             try:
-                self._findings = [fact.summary() for fact in self.facts]
+                self._findings = [fact.summary() for fact in self.facts if fact.ready]
                 self._until = time.monotonic() + _FRESH
             finally:
                 self._lock.release()

@@ -213,13 +213,14 @@ class Reading(Collector):
 
 
 def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
-    """``/metrics`` of these sources, and ``/healthz`` and ``/readyz`` with what they found."""
+    """``/metrics`` of these sources and of the facts, ``/healthz`` and ``/readyz``."""
 
     def states() -> Iterable[Metric]:
         rows = [({"check": each.check}, SEVERITY[each.state]) for each in readiness.findings()]
         return [family("check_state", [*rows])]
 
-    collected = Reading((*sources, states))
+    of_facts = (fact.metrics for fact in readiness.facts if fact.metrics is not None)
+    collected = Reading((*sources, *of_facts, states))
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.

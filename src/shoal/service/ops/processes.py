@@ -107,7 +107,6 @@ class Parts(Generic[Store]):
     keyring: Keyring
     store: Store
     clock: Steadiness
-    facts: Sequence[Fact]
     readiness: Readiness
 
 
@@ -130,9 +129,8 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
             logs.say("secret_missing", level=logging.ERROR, **values)
         clock = Steadiness()
         facts = store_facts(home, database, keyring) + key_facts(keyring) + directory_facts(home)
-        facts.append(Fact("clock", lambda: [clock.check()], ready=True))
-        readiness = Readiness([fact for fact in facts if fact.ready])
-        yield Parts(keyring, store, clock, facts, readiness)
+        facts.append(Fact("clock", lambda: [clock.check()]))
+        yield Parts(keyring, store, clock, Readiness(facts))
     logs.say("stopped", role=name)
 
 
@@ -160,8 +158,7 @@ def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Itera
     if port is None and descriptor is None:
         yield
         return
-    metrics = [*others, *(fact.metrics for fact in parts.facts if fact.metrics is not None)]
-    app = metrics_app(metrics, parts.readiness)
+    app = metrics_app(others, parts.readiness)
     host, option = settings.metrics_host, "metrics-port"
     listening = listen(host, port or 0, option=option, descriptor=descriptor)
     with listening, background(app, listening):
