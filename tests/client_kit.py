@@ -64,7 +64,7 @@ class Owner:
         made = KeyList.signed(
             identity or self.identity, keys, issued=self.issued, valid_until=until
         )
-        return made.document
+        return made.to_bytes()
 
 
 class Services:

@@ -75,12 +75,12 @@ def test_a_ring_of_version_1_opens_and_rotates(tmp_path, kind):
     ring = Keyring.open(directory, protection=protection, clock=ManualClock(now))
     written = json.loads(stored["rings"][kind]["index.json"])
     written.pop("local")
-    assert json.loads(ring.list().document) == written
+    assert json.loads(ring.list().to_bytes()) == written
     for number in (0, 1):
         assert ring.pair(number).public == ring.list().keys[number].public
     ring.rotate()
     shown = KeyList.verified(
-        ring.list().document, fingerprint=ring.fingerprint, now=now, role="shuffler"
+        ring.list().to_bytes(), fingerprint=ring.fingerprint, now=now, role="shuffler"
     )
     states = [KeyState.EXPIRED, KeyState.ACTIVE, KeyState.PENDING]
     assert [key.state for key in shown.keys] == states

@@ -203,7 +203,7 @@ def test_two_lists_of_one_moment_convict_the_analyzer(shuffler, analyzer, fetche
         changed.keys,
         issued=changed.issued,
         valid_until=changed.valid_until + 1,
-    ).document
+    ).to_bytes()
     shuffler.clock.advance(3600)
     assert fetcher.step() == 0
     assert shown(shuffler) == known

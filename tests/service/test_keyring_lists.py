@@ -50,7 +50,7 @@ def signature(content, kind=b"shoal/1 keys\x00"):
 
 def signed(*keys, by=None, issued=NOW, until=NOW + 14 * DAY):
     keys = keys or (info(0),)
-    return KeyList.signed(by or identity(), keys, issued=issued, valid_until=until).document
+    return KeyList.signed(by or identity(), keys, issued=issued, valid_until=until).to_bytes()
 
 
 def verified(data, *, now=NOW, role="shuffler", of=None):
@@ -72,7 +72,7 @@ def test_what_was_signed_is_what_is_read():
     assert [key.number for key in found.keys] == [1, 2]
     assert [key.state for key in found.keys] == [KeyState.ACTIVE, KeyState.PENDING]
     assert found.keys[0].public == info(1).public
-    assert found.document == signed(info(1), info(2, begins=NOW + 60))
+    assert found.to_bytes() == signed(info(1), info(2, begins=NOW + 60))
 
 
 def test_the_largest_list_fits():

@@ -59,7 +59,7 @@ def states(ring):
 
 def current(ring, clock, suite=SUITES[0]):
     """The key a device uses, from the bytes that it fetches."""
-    fetched = ring.list().document
+    fetched = ring.list().to_bytes()
     found = KeyList.verified(fetched, fingerprint=ring.fingerprint, now=clock(), role=ring.role)
     return found.current(suite, clock())
 
@@ -236,25 +236,25 @@ def test_bad_arguments(place, clock):
 
 
 def test_the_list_is_the_same_bytes_until_something_changes(ring, place, clock):
-    first = ring.list().document
+    first = ring.list().to_bytes()
     for _ in range(6):
         clock.advance(DAY)
         ring.tick()
         other = Keyring.open(place, protection=None, clock=clock)
-        assert ring.list().document == other.list().document == first
+        assert ring.list().to_bytes() == other.list().to_bytes() == first
     clock.advance(DAY)  # half of its fourteen days
     ring.tick()
     renewed = ring.list()
-    assert renewed.document != first
+    assert renewed.to_bytes() != first
     assert renewed.valid_until == clock() + 14 * DAY
     ring.rotate()
-    assert ring.list().document != renewed.document
+    assert ring.list().to_bytes() != renewed.to_bytes()
     assert ring.list().issued > renewed.issued  # in the same second
-    changed = ring.list().document
+    changed = ring.list().to_bytes()
     clock.advance(HOUR)
     assert ring.tick() == []
     assert states(ring) == {0: EXPIRED, 1: ACTIVE}
-    assert ring.list().document == changed  # that a key takes over was in it already
+    assert ring.list().to_bytes() == changed  # that a key takes over was in it already
 
 
 @pytest.mark.parametrize("days", [365, 8], ids=["next year", "next week, no key changes"])
@@ -414,7 +414,7 @@ def test_a_locked_ring_tells_and_opens_nothing(ring, place, clock):
 def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
     away = tmp_path / "identity"
     (place / "identity").rename(away)
-    signed = ring.list().document
+    signed = ring.list().to_bytes()
     worker = Keyring.open(place, protection=Protection.none(), clock=clock)
     with pytest.raises(KeyringError, match="--identity"):
         worker.rotate()
@@ -422,7 +422,7 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
         worker.retire(0)
     clock.advance(8 * DAY)
     worker.tick()
-    assert worker.list().document == signed
+    assert worker.list().to_bytes() == signed
     visit = Keyring.open(place, protection=Protection.none(), clock=clock, identity=away)
     assert visit.rotate().number == 1
     assert current(worker, clock).number == 0
@@ -640,13 +640,13 @@ def die(place, moment, act, now):
 
 @pytest.mark.parametrize("moment", ["before-key-001", "after-key-001", "before-index.json"])
 def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, moment):
-    before = ring.list().document
+    before = ring.list().to_bytes()
     die(place, moment, "rotate", NOW)
     kept = moment != "before-key-001"
     assert (place / "key-001").exists() is kept
     written = (place / "key-001").read_bytes() if kept else None
     survivor = Keyring.open(place, protection=Protection.none(), clock=clock)
-    assert survivor.list().document == before
+    assert survivor.list().to_bytes() == before
     assert survivor.rotate().number == 1  # the same, finished
     if kept:
         assert (place / "key-001").read_bytes() == written
@@ -690,7 +690,7 @@ def test_dying_while_deleting_is_finished_later(place, clock, moment):
 
 
 def test_a_disk_that_fails_changes_nothing(ring, monkeypatch):
-    before = ring.list().document
+    before = ring.list().to_bytes()
 
     def full(_):
         raise OSError(28, "No space left on device")
@@ -699,6 +699,6 @@ def test_a_disk_that_fails_changes_nothing(ring, monkeypatch):
     with pytest.raises(KeyringError, match="No space left"):
         ring.rotate()
     monkeypatch.undo()
-    assert ring.list().document == before
+    assert ring.list().to_bytes() == before
     assert ring.rotate().number == 1
     assert ring.accepts(0)

@@ -194,7 +194,7 @@ def test_a_sender_opens_batches_for_keys_of_the_analyzer_only(tmp_path):
     shuffler = made(tmp_path, analyzer=party)
     kept = analyzer.list()
     shuffler.store.key_lists.keep(
-        KeyList.verified(kept.document, fingerprint=analyzer.fingerprint, now=kept.issued)
+        KeyList.verified(kept.to_bytes(), fingerprint=analyzer.fingerprint, now=kept.issued)
     )
     pair = analyzer.pair(0)
     forged = [

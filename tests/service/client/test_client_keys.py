@@ -24,7 +24,7 @@ def signed_anew(owner, issued=None):
         found.keys,
         issued=found.issued if issued is None else issued,
         valid_until=found.valid_until + 1,
-    ).document
+    ).to_bytes()
 
 
 def other_key(owner, *, issued):

@@ -314,7 +314,7 @@ class World:
             self.analyzer = AnalyzerParty(directory, url, clock, self.source)
 
     def _analyzer_keys(self):
-        return self.analyzer.keyring.list().document
+        return self.analyzer.keyring.list().to_bytes()
 
     def source(self, survey):
         token = self._tokens[survey.id]

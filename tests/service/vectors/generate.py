@@ -91,7 +91,7 @@ def key_list(role):
     return {
         "role": role,
         "fingerprint": made.fingerprint,
-        "document": made.document.decode(),
+        "document": made.to_bytes().decode(),
         "now": 1500,
         "current": {key.suite: key.public.raw.hex() for key in keys},
     }

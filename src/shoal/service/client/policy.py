@@ -19,6 +19,7 @@ from shoal.service.client.errors import PolicyError, SurveyRefusedError
 from shoal.service.client.outbox import Ledger
 from shoal.service.survey import Stated, Survey
 from shoal.service.survey.document import public
+from shoal.values import attributes
 
 Near: TypeAlias = Callable[[str], bool]
 
@@ -27,6 +28,7 @@ _CROWD_ONLY = (
     "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
 _LOGIN = re.compile(r"//[^/]*@")
+# Limits of which infinity is none.
 _UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
 
 
@@ -71,10 +73,8 @@ class Policy:
     hosts: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        for name in _UNLIMITED:
-            value = getattr(self, name)
-            if value != math.inf:  # no limit
-                checks.positive(**{name: value})
+        limits = attributes(self, *_UNLIMITED)
+        checks.positive(**{name: value for name, value in limits.items() if value != math.inf})
         checks.fraction(delta=self.delta)
         object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
         text = isinstance(self.hosts, str)

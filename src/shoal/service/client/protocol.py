@@ -255,8 +255,7 @@ class Settings:
         checks.non_negative(delay=self.delay, patience=self.patience)
         if self.longest_wait < self.wait:
             raise InvalidArgumentError("longest_wait", self.longest_wait, f">= wait={self.wait}")
-        storage = checks.count(_SMALLEST_STORE, storage=self.storage)
-        object.__setattr__(self, "storage", storage)
+        object.__setattr__(self, "storage", checks.count(_SMALLEST_STORE, storage=self.storage))
 
     def wait_after(self, tries: int, *, asked: float = 0.0) -> float:
         """Seconds to wait after so many tries; what a service asked for, at the least."""

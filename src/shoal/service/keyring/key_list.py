@@ -161,6 +161,10 @@ class KeyList:
             }
         )
 
+    def to_bytes(self) -> bytes:
+        """The document, as it was signed."""
+        return self.document
+
     @property
     def fingerprint(self) -> str:
         """What a survey has to say for this list to be the right one."""
