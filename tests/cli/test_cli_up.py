@@ -179,7 +179,7 @@ def same_mask():
 )
 def test_what_makes_no_sense(run, tmp_path, words, told):
     assert told in run("up", str(tmp_path / "up"), words).refusal()
-    assert not (tmp_path / "up" / "up.json").exists()
+    assert not (tmp_path / "up").exists()
 
 
 def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(run, tmp_path):

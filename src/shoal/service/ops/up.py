@@ -167,6 +167,9 @@ class Embedded:
 
         Begins in a new or empty directory, or where that was begun before; nowhere else.
         """
+        urls = {role: f"http://{LOOPBACK}:{ports[role]}" for role in ROLES}
+        # What no survey can be is refused before anything is written, keys included.
+        design(*(Party(url=url, fingerprint="00" * 32) for url in urls.values()), clock())
         Home(directory=self.directory, role="shuffler").make()
         names = {path.name for path in self.directory.iterdir()}
         if names and names.isdisjoint({STATE, UNFINISHED, UNFINISHED + TEMPORARY}):
@@ -182,8 +185,7 @@ class Embedded:
                 ring = Keyring.open(home.keys, protection=protection)
             else:
                 ring = Keyring.create(home.keys, role=role, protection=protection)
-            url = f"http://{LOOPBACK}:{ports[role]}"
-            parties.append(Party(url=url, fingerprint=ring.fingerprint))
+            parties.append(Party(url=urls[role], fingerprint=ring.fingerprint))
         shuffler, analyzer = parties
         survey = design(shuffler, analyzer, clock())
         write_private(self.directory / SURVEY, survey.to_bytes())
