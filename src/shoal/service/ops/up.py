@@ -169,7 +169,10 @@ class Embedded:
         """
         urls = {role: f"http://{LOOPBACK}:{ports[role]}" for role in ROLES}
         # What no survey can be is refused before anything is written, keys included.
-        design(*(Party(url=url, fingerprint="00" * 32) for url in urls.values()), clock())
+        shuffler, analyzer = (
+            Party(url=url, fingerprint=f"{place:064x}") for place, url in enumerate(urls.values())
+        )
+        design(shuffler, analyzer, clock())
         Home(directory=self.directory, role="shuffler").make()
         names = {path.name for path in self.directory.iterdir()}
         if names and names.isdisjoint({STATE, UNFINISHED, UNFINISHED + TEMPORARY}):
