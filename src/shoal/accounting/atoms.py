@@ -68,7 +68,8 @@ class PairLaw:
         dropped: float = 0.0,
     ) -> PairLaw:
         """Validate, drop empty atoms, merge atoms of equal ratios and freeze."""
-        rows, gone = _rows(atoms, 3), _rows(lost, 2)
+        rows = np.array(list(atoms), dtype=float).reshape(-1, 3)
+        gone = np.array(list(lost), dtype=float).reshape(-1, 2)
         for name, block in (("atoms", rows), ("lost", gone)):
             if not np.isfinite(block).all() or (block < 0).any():
                 raise InvalidTableError(name, block.tolist(), f"finite, non-negative {name}")
@@ -227,11 +228,6 @@ def distinct(pairs: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
         known = laws.get(pair.signature)
         laws[pair.signature] = pair if known is None or known == pair else known.covering(pair)
     return tuple(laws.values())
-
-
-def _rows(entries: Iterable[tuple[float, ...]] | Array, width: int) -> Array:
-    listed = entries if isinstance(entries, np.ndarray) else [tuple(entry) for entry in entries]
-    return np.array(listed, dtype=float).reshape(-1, width)
 
 
 def _log_ratios(first: Array, second: Array) -> tuple[float, float]:
