@@ -49,18 +49,19 @@ def exact_clone_divergence(
     n: int, growth: Fraction, local_growth: Fraction, clone_probability: Fraction
 ) -> Fraction:
     """D_x of the clone pair in rational arithmetic; growths are e^epsilon, e^local_epsilon."""
-    truth = local_growth / (local_growth + 1)
-    total = Fraction(0)
+    clone, people = clone_probability.as_integer_ratio()
+    truth, both = (local_growth / (local_growth + 1)).as_integer_ratio()
+    over, under = growth.as_integer_ratio()
+    total = 0
     for c in range(n):
-        weight = math.comb(n - 1, c) * clone_probability**c * (1 - clone_probability) ** (n - 1 - c)
-        inner = Fraction(0)
-        for a in range(c + 2):
-            before, here = (math.comb(c, a - 1) if a else 0), math.comb(c, a)
-            p = truth * before + (1 - truth) * here
-            q = (1 - truth) * before + truth * here
-            inner += max(Fraction(0), p - growth * q)
-        total += weight * inner / 2**c
-    return total
+        # Whole numbers, of people^(n-1), 2^(n-1), both and under.
+        weight = math.comb(n - 1, c) * clone**c * (people - clone) ** (n - 1 - c) << (n - 1 - c)
+        row = [0, *(math.comb(c, a) for a in range(c + 1)), 0]
+        for before, here in itertools.pairwise(row):
+            p = truth * before + (both - truth) * here
+            q = (both - truth) * before + truth * here
+            total += weight * max(0, under * p - over * q)
+    return Fraction(total, (2 * people) ** (n - 1) * both * under)
 
 
 # --------------------------------------------------------------------------- one table, shuffled

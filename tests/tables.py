@@ -1,9 +1,23 @@
-"""Random randomizers for property-based tests."""
+"""Random randomizers for property-based tests, and whether two laws are the same."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+
+from shoal.accounting.profile import PrivacyProfile
+
+
+def check_same_curve(mine, theirs, n):
+    """Two laws have the same delta where it is about 1e-2, and where it is about 1e-6.
+
+    One part in 1e3 of delta is less than one in 1e4 of the epsilon that it belongs to.
+    """
+    first, second = PrivacyProfile(mine, n), PrivacyProfile(theirs, n)
+    for deviations in (2.0, 4.5):
+        epsilon = min(deviations * first.spread, 0.7 * first.local_epsilon)
+        assert first.delta(epsilon) == pytest.approx(second.delta(epsilon), rel=1e-3)
 
 
 @st.composite

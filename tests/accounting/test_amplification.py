@@ -92,12 +92,12 @@ def test_dishonest_people_are_not_counted():
 
 
 def test_rounds_and_their_targets():
-    ten = shoal.amplify(local_epsilon=2, n=10_000, rounds=10)
+    ten = shoal.amplify(local_epsilon=2, n=50, rounds=10)
     assert ten.rounds == 10
     assert ten.local_epsilon == 20
     assert "privacy loss distributions" in ten.theorem
     assert ten.lower <= ten.epsilon
-    local = shoal.local_epsilon(epsilon=ten.epsilon, n=10_000, rounds=10)
+    local = shoal.local_epsilon(epsilon=ten.epsilon, n=50, rounds=10)
     assert local == pytest.approx(2.0, rel=2e-3)
 
 

@@ -16,6 +16,7 @@ from shoal.accounting.profile import PrivacyProfile, convex_minorant
 
 often = settings(deadline=None, derandomize=True, max_examples=8)
 HUNDRED = PrivacyProfile(BlanketLaw.generic(4.0), 10**4) * 100
+CROWDED = PrivacyProfile(BlanketLaw.generic(1.0), 10**6) * 100
 
 
 def test_a_hundred_rounds_by_loss_distributions():
@@ -24,16 +25,16 @@ def test_a_hundred_rounds_by_loss_distributions():
 
 def test_the_methods_are_ordered_and_best_takes_the_smallest():
     pld, by_renyi, advanced = (
-        HUNDRED.epsilon(1e-6, method=method) for method in ("pld", "renyi", "advanced")
+        CROWDED.epsilon(1e-6, method=method) for method in ("pld", "renyi", "advanced")
     )
     assert pld < by_renyi < advanced
-    assert HUNDRED.epsilon(1e-6, method="best") == pld
+    assert CROWDED.epsilon(1e-6, method="best") == pld
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 7])
 def test_repeating_is_adding(rounds):
-    once = PrivacyProfile(BlanketLaw.generic(1.0), 1000)
-    again = [PrivacyProfile(BlanketLaw.generic(1.0), 1000) for _ in range(rounds)]
+    once = PrivacyProfile(BlanketLaw.generic(1.0), 50)
+    again = [PrivacyProfile(BlanketLaw.generic(1.0), 50) for _ in range(rounds)]
     assert once * rounds == reduce(add, again)
     assert (rounds * once).epsilon(1e-6) == pytest.approx(
         reduce(add, again).epsilon(1e-6), rel=1e-6
@@ -41,15 +42,15 @@ def test_repeating_is_adding(rounds):
 
 
 def test_the_order_of_rounds_does_not_matter():
-    a = PrivacyProfile(BlanketLaw.generic(2.0), 1000)
-    b = PrivacyProfile(BlanketLaw.randomized_response(k=5, epsilon=1.0), 200)
+    a = PrivacyProfile(BlanketLaw.generic(2.0), 50)
+    b = PrivacyProfile(BlanketLaw.randomized_response(k=5, epsilon=1.0), 10)
     first, second = (a * 2 + b * 3).epsilon(1e-5), (b * 3 + a + a).epsilon(1e-5)
     assert first == pytest.approx(second, rel=1e-6)
 
 
 def test_adding_really_convolves_and_does_not_just_count():
     """The k-fold power and k separate convolutions are different computations: they must agree."""
-    once = PrivacyProfile(BlanketLaw.generic(1.0), 500)
+    once = PrivacyProfile(BlanketLaw.generic(1.0), 50)
     width = loss.natural_discretization(once)
     single = loss.distribution(once, discretization=width)
     power = single.self_compose(4)
@@ -101,10 +102,10 @@ def test_delta_and_epsilon_of_a_composition_are_inverse():
 
 def test_deltas_below_the_precision_of_the_transform_are_refused_with_the_cure():
     with pytest.raises(shoal.PrecisionError, match="renyi") as caught:
-        HUNDRED.epsilon(1e-30)
+        CROWDED.epsilon(1e-30)
     assert caught.value.value == 1e-30
     assert 1e-12 < caught.value.limit < 1e-7
-    assert HUNDRED.epsilon(1e-30, method="best") == HUNDRED.epsilon(1e-30, method="renyi")
+    assert CROWDED.epsilon(1e-30, method="best") == CROWDED.epsilon(1e-30, method="renyi")
 
 
 def test_an_unknown_method_is_refused():
@@ -119,7 +120,7 @@ def test_what_is_no_number_of_rounds_is_refused(rounds):
 
 
 def test_the_exported_distribution_dominates_the_curve():
-    profile = PrivacyProfile(BlanketLaw.randomized_response(k=4, epsilon=2.0), 300)
+    profile = PrivacyProfile(BlanketLaw.randomized_response(k=4, epsilon=2.0), 20)
     exported = profile.pld()
     for share in (0.0, 0.05, 0.1, 0.3):
         epsilon = share * profile.local_epsilon

@@ -11,7 +11,7 @@ from shoal.accounting.atoms import PairLaw
 from shoal.accounting.law import BlanketLaw
 from tables import randomizer_tables
 
-exact = settings(deadline=None, derandomize=True, max_examples=100)
+exact = settings(deadline=None, derandomize=True, max_examples=40)
 
 
 def alike(one, other):

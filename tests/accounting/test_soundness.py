@@ -12,7 +12,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from tables import random_table
 
-TABLES = 520
+TABLES = 400
 
 
 @pytest.mark.parametrize("block", range(8))

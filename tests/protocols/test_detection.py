@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
+import scipy
 from scipy import stats
 
 from shoal.protocols.detection import Background, Channel, Ladder, worst_passing
@@ -144,11 +146,19 @@ def cell_law(channel, holders, *, top):
     groups, sent = channel.n // holders, channel.sent / channel.tables
     mean = channel.noise + groups * holders * sent / channel.buckets
     spread = math.sqrt(channel.noise + mean * (1 + holders * sent))
-    size = 1 << math.ceil(math.log2(max(top + 1, mean + 14 * (spread + holders * sent + 1))))
-    turns = np.exp(-2j * np.pi * np.arange(size) / size) - 1
-    group = 1 + ((1 + sent * turns) ** holders - 1) / channel.buckets
-    law = np.maximum(np.fft.ifft(np.exp(channel.noise * turns) * group**groups).real, 0.0)
+    law = whole_law(channel, holders, max(top + 1, mean + 14 * (spread + holders * sent + 1)))
     return np.append(law[:top], law[top:].sum())
+
+
+@cache
+def whole_law(channel, holders, most):
+    groups, sent, size = channel.n // holders, channel.sent / channel.tables, 1
+    while size < most:
+        size *= 2
+    turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size) - 1
+    group = 1 + (np.exp(holders * np.log(1 + sent * turns)) - 1) / channel.buckets
+    generating = np.exp(channel.noise * turns + groups * np.log(group))
+    return np.maximum(np.fft.irfft(generating, size), 0.0)
 
 
 def test_no_size_of_groups_makes_more_of_nobody_than_the_bound():
@@ -188,13 +198,12 @@ def least_missed(held, empty, tables, false):
     units = np.floor(np.clip(ratios, -60, 60) / step).astype(int)
     each = np.bincount(units - units.min(), empty)
     size = tables * (each.size - 1) + 1
-    law = np.maximum(np.fft.irfft(np.fft.rfft(each, 2 * size) ** tables, 2 * size)[:size], 0.0)
+    length = scipy.fft.next_fast_len(2 * size, real=True)
+    law = np.maximum(np.fft.irfft(np.fft.rfft(each, length) ** tables, length)[:size], 0.0)
     totals = step * (np.arange(size) + tables * units.min())
-    bounds = [
-        float((law * np.exp(np.minimum(totals, log_r))).sum()) - math.exp(log_r) * false
-        for log_r in np.arange(0.0, -math.log(false), 0.5)
-    ]
-    return max(bounds)
+    likelihood = np.exp(np.minimum(totals, -math.log(false)))
+    ratios = np.exp(np.arange(0.0, -math.log(false), 0.5))
+    return max(float(law @ np.minimum(likelihood, r)) - r * false for r in ratios)
 
 
 def needed(channel, *, false, missed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -43,25 +42,36 @@ class TinyFamily:
         return list(itertools.product(self.functions, range(self.buckets)))
 
     def person(self, x, rho):
-        """{multiset of messages: chance}."""
+        """Multisets of messages, and their chances.
+
+        A multiset is the sum of numbers of 64 random bits that stand for its messages.
+        """
+        drawn = np.random.default_rng(1).integers(1 << 64, size=len(self.messages), dtype=np.uint64)
+        number = dict(zip(self.messages, drawn, strict=True))
+        truth, dummy = (
+            (np.array([number[sent] for sent in every]), np.full(len(every), 1 / len(every)))
+            for every in (self.truth(x), self.messages)
+        )
         whole, rest = divmod(rho, 1.0)
-        law = defaultdict(float)
-        for count, chance in ((int(whole), 1 - rest), (int(whole) + 1, rest)):
-            if not chance:
-                continue
-            every = itertools.product(self.truth(x), *[self.messages] * count)
-            size = len(self.functions) * len(self.messages) ** count
-            for sent in every:
-                law[tuple(sorted(sent))] += chance / size
+        law = truth
+        for _ in range(int(whole)):
+            law = mixed(law, dummy)
+        if rest:
+            more = mixed(law, dummy)
+            both = np.append((1 - rest) * law[1], rest * more[1])
+            law = merged(np.append(law[0], more[0]), both)
         return law
+
+
+def merged(numbers, chances):
+    numbers, place = np.unique(numbers, return_inverse=True)
+    return numbers, np.bincount(place, chances)
 
 
 def mixed(first, second):
     """The law of two people's messages together."""
-    law = defaultdict(float)
-    for (one, p), (two, q) in itertools.product(first.items(), second.items()):
-        law[tuple(sorted(one + two))] += p * q
-    return law
+    numbers, chances = np.add.outer(first[0], second[0]), np.outer(first[1], second[1])
+    return merged(numbers.ravel(), chances.ravel())
 
 
 class TestHashedDummies(AnswerProtocolContract):
@@ -92,7 +102,7 @@ class TestHashedDummies(AnswerProtocolContract):
                 law = laws[victim]
                 for other in others:
                     law = mixed(law, laws[other])
-                shown.append(law)
+                shown.append(dict(zip(*map(np.ndarray.tolist, law), strict=True)))
             for epsilon in (0.0, 0.2, 1.0, 3.0):
                 truth = max(divergence(*pair, epsilon) for pair in itertools.permutations(shown))
                 bound = hashed_dummies_delta(
@@ -174,7 +184,7 @@ class TestHashedDummies(AnswerProtocolContract):
             protocol.estimate(nothing)
 
     def test_a_few_candidates_of_a_billion(self):
-        n = 20_000
+        n = 5_000
         protocol = HashedDummies.calibrated(k=10**9, n=n, epsilon=1.0, delta=1e-6)
         assert protocol.slots == 2
         assert protocol.messages <= 2
@@ -246,15 +256,14 @@ def test_without_collisions_hashed_dummies_are_uniform_dummies():
 def exact_delta(buckets, dummies, epsilon):
     """With messages that support both answers left in the likelihood ratio."""
     c, x, total = 1 / buckets, math.exp(epsilon), 0.0
+    every = np.arange(dummies + 2)
+    halves = stats.binom.pmf(every, every[:, None], 0.5)  # of so many, so many in one of the two
+    either = 2 * (1 - c) / buckets / (1 - c / buckets)
     for both in range(20):
         chance = stats.binom.pmf(both, dummies + 1, c / buckets)
-        left = dummies + 1 - both
-        either = 2 * (1 - c) / buckets / (1 - c / buckets)
-        for apart in range(left + 1):
-            ones = np.arange(apart + 1)
-            gains = np.maximum(both + ones - x * (both + apart - ones), 0)
-            weight = chance * stats.binom.pmf(apart, left, either)
-            total += weight * float(stats.binom.pmf(ones, apart, 0.5) @ gains)
+        apart = stats.binom.pmf(every, dummies + 1 - both, either)
+        gains = np.maximum(both + every - x * (both + every[:, None] - every), 0)
+        total += chance * float(apart @ (halves * gains).sum(axis=1))
     return total * buckets / (dummies + 1)
 
 

@@ -91,11 +91,11 @@ def test_the_mean_is_unbiased_and_as_good_as_predicted(kind):
     rows = np.random.default_rng(1).normal(0.3, 1.0, (n, 3))
     truth = ball.shortened(rows).mean(axis=0)
     assert (np.linalg.norm(rows, axis=1) > 2).any()
-    source = randomness.simulated(8)
+    everybody = np.tile(ball.given(rows, device), (runs, 1))
+    sent = device.randomize(everybody, randomness=randomness.simulated(8))
     means, errors = [], []
-    for _ in range(runs):
-        sent = device.randomize(ball.given(rows, device), randomness=source)
-        found = ball.estimated(device.estimate(Batch(sent)), device)
+    for batch in map(Batch, np.split(sent, runs)):
+        found = ball.estimated(device.estimate(batch), device)
         means.append(found.mean)
         errors.append(found.standard_errors)
     off = np.array(means) - truth

@@ -5,7 +5,6 @@ import pytest
 
 import shoal
 from contract import CategoryContract
-from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
 from shoal.randomizers.response import HadamardResponse, Layout, walsh
 from shoal.values import Batch, Counts
@@ -17,26 +16,16 @@ class TestHadamardResponse(CategoryContract):
     def make(self, k, epsilon):
         return HadamardResponse(k=k, epsilon=epsilon)
 
+    @pytest.mark.parametrize("epsilon", [1.0, 4.0])
+    def test_the_error_is_as_predicted_for_many_answers(self, epsilon):
+        self.check_error(10_000, epsilon)
+
 
 def zipf(k, n):
     weights = 1 / np.arange(1, k + 1)
     counts = np.floor(n * weights / weights.sum()).astype(int)
     counts[0] += n - counts.sum()
     return counts
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_the_error_is_within_a_tenth_of_theory_for_a_thousand_answers(epsilon):
-    k, n, runs = 1000, 20_000, 12
-    randomizer = HadamardResponse(k=k, epsilon=epsilon)
-    counts = zipf(k, n)
-    source = randomness.simulated(11)
-    squares = 0.0
-    for _ in range(runs):
-        messages = randomizer.randomize(np.arange(k).repeat(counts), randomness=source)
-        squares += ((randomizer.estimate(Batch(messages)).frequencies - counts / n) ** 2).sum()
-    predicted = randomizer.variance(counts / n, n=n).sum()
-    assert squares / runs == pytest.approx(predicted, rel=0.1)
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(3, 1.0), (7, 0.5), (11, 2.0), (12, 3.0), (6, 6.0)])
@@ -104,7 +93,7 @@ def test_different_blocks_are_the_worst_pair_and_an_explicit_data_set_confirms_i
     assert upper * 0.99 < profile.lower_epsilon(1e-6) <= upper
 
 
-@pytest.mark.parametrize(("k", "epsilon"), [(5, 1.0), (12, 3.0), (40, 3.0)])
+@pytest.mark.parametrize(("k", "epsilon"), [(5, 1.0), (12, 3.0), (18, 3.0)])
 def test_witnesses_are_those_of_the_table(k, epsilon):
     randomizer = HadamardResponse(k=k, epsilon=epsilon)
     by_table = shoal.BlanketLaw.from_table(randomizer.table())

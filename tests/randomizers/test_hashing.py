@@ -60,8 +60,9 @@ class TestLocalHashing(CategoryContract):
         mixed = BlanketLaw.from_table(table)
         for n in (3, 50, 10**4):
             safe = PrivacyProfile(randomizer.law(), n)
-            for delta in (1e-2, 1e-6):
-                assert safe.epsilon(delta) >= PrivacyProfile(mixed, n).epsilon(delta) * (1 - 1e-9)
+            for deviations in (2.0, 4.5):
+                at = min(deviations * safe.spread, 0.7 * safe.local_epsilon)
+                assert safe.delta(at) >= PrivacyProfile(mixed, n).delta(at) * (1 - 1e-6)
 
     @pytest.mark.parametrize("epsilon", [1.0, 4.0])
     def test_the_lower_bound_knows_of_shared_buckets(self, epsilon):
@@ -99,9 +100,6 @@ class TestLocalHashing(CategoryContract):
                 seen = np.bincount((reported - truth) % g, minlength=g)
                 assert stats.chisquare(seen, n * chances).pvalue > RARE
                 assert stats.chisquare(np.bincount(truth, minlength=g)).pvalue > RARE
-
-    def check_error(self, k, epsilon, n=20_000, runs=60):
-        super().check_error(k, epsilon, n, runs=min(runs, 1500 // k))
 
     def test_there_is_no_table(self):
         with pytest.raises(shoal.InvalidArgumentError, match="functions"):

@@ -15,6 +15,7 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.randomizers.partitioned import PartitionedResponse, Partitions
+from tables import check_same_curve
 
 RARE = 1e-7
 
@@ -38,15 +39,14 @@ def devices(draw):
 
 
 @given(devices())
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=25)
 def test_the_law_is_that_of_the_table(device):
     table = device.table()
     assert np.allclose(table.sum(axis=1), 1.0, atol=1e-12)
     assert math.log((table.max(axis=0) / table.min(axis=0)).max()) <= device.epsilon * (1 + 1e-12)
     listed = BlanketLaw.from_table(table)
-    for n, delta in itertools.product((5, 2000), (1e-2, 1e-6)):
-        mine = PrivacyProfile(device.law(), n).epsilon(delta)
-        assert mine == pytest.approx(PrivacyProfile(listed, n).epsilon(delta), rel=1e-4, abs=1e-9)
+    for n in (5, 2000):
+        check_same_curve(device.law(), listed, n)
 
 
 @given(devices(), st.sampled_from([0.0, 0.3, 1.0]))

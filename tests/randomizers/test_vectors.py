@@ -124,7 +124,9 @@ class TestVectors:
 
     def test_opposite_caps_are_the_worst_pair_of_a_discrete_circle(self, kind):
         randomizer = kind(dimension=2, epsilon=2.0)
-        points, width = 60, round(60 * randomizer.cap)
+        cap = randomizer.cap
+        points = min(range(20, 30), key=lambda p: abs(p * cap - round(p * cap)) / p)
+        width = round(points * cap)
         offsets = (np.arange(points) - np.arange(points)[:, None]) % points
         weights = np.where(offsets < width, math.exp(2.0), 1.0)
         table = weights / weights.sum(axis=1, keepdims=True)

@@ -68,8 +68,8 @@ class PairLaw:
         dropped: float = 0.0,
     ) -> PairLaw:
         """Validate, drop empty atoms, merge atoms of equal ratios and freeze."""
-        rows = np.array([tuple(atom) for atom in atoms], dtype=float).reshape(-1, 3)
-        gone = np.array([tuple(pair) for pair in lost], dtype=float).reshape(-1, 2)
+        rows = np.array(list(atoms), dtype=float).reshape(-1, 3)
+        gone = np.array(list(lost), dtype=float).reshape(-1, 2)
         for name, block in (("atoms", rows), ("lost", gone)):
             if not np.isfinite(block).all() or (block < 0).any():
                 raise InvalidTableError(name, block.tolist(), f"finite, non-negative {name}")

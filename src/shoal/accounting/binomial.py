@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
@@ -68,14 +69,20 @@ class BinomialWindow:
         self.error = _UNIT * self.counts.size * (4 * largest + depth + 8)
         self.omitted = 0.0 if self.counts.size == n + 1 else _OMITTED
 
-    @property
+    @classmethod
+    @lru_cache(maxsize=4)
+    def of(cls, n: int, probability: float) -> BinomialWindow:
+        """The same window for all epsilons of a curve: making it costs more than using it."""
+        return cls(n=n, probability=probability)
+
+    @cached_property
     def log_up(self) -> Array:
         """log Pr[Z = z + 1] / Pr[Z = z] at every count z (minus infinity at z = n)."""
         with np.errstate(divide="ignore"):
             ratio = np.log((self.n - self.counts) / (self.counts + 1))
         return np.asarray(ratio + self._log_odds)
 
-    @property
+    @cached_property
     def log_down(self) -> Array:
         """log Pr[Z = z - 1] / Pr[Z = z] at every count z (minus infinity at z = 0)."""
         with np.errstate(divide="ignore"):

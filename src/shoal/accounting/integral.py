@@ -46,6 +46,7 @@ _CAUTION = 0.87
 _MOST_NODES = 120_000
 _FEW_NODES = 256
 _CHUNK = 200_000
+_BLOCK = 1 << 13  # sines at a time: more would not stay in the cache
 _MOST_TERMS = 60_000  # of a list instead of an integral
 _LOG_TAIL = -120 * math.log(10)
 # Sums of at most 700 logarithms and log-gammas, all below 1e4, err by less than this.
@@ -292,10 +293,16 @@ def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
 
 def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
     """Real and imaginary part of phi(theta + it)/phi(theta) - 1 = sum q (e^{itz} - 1)."""
-    half = np.outer(t / 2, saddle.values[:-1])  # the last value is 0 and adds nothing
-    sine = np.sin(half)
-    weights = saddle.tilted[:-1]
-    return -2 * sine**2 @ weights, 2 * (sine * np.cos(half)) @ weights
+    values, weights = saddle.values[:-1], saddle.tilted[:-1]  # the last is 0 and adds nothing
+    real, imaginary = np.empty(t.size), np.empty(t.size)
+    rows = max(4, _BLOCK // values.size // 4 * 4)  # BLAS adds up four at a time
+    for start in range(0, t.size, rows):
+        part = slice(start, start + rows)
+        half = np.outer(t[part] / 2, values)
+        sine = np.sin(half)
+        real[part] = -2 * sine**2 @ weights
+        imaginary[part] = 2 * (sine * np.cos(half)) @ weights
+    return real, imaginary
 
 
 def _live_nodes(saddle: Saddle, grid: Grid) -> Array:

@@ -164,12 +164,12 @@ class MultiMessageMechanism(Mechanism):
 
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
-        unknown = isinstance(batch, Batch) and batch.people is None
-        expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
-        checks.refuse(unknown, expected, batch=repr(batch))
-        counts = self.tally(batch) if isinstance(batch, Batch) else batch
-        checks.refuse(counts.n < 1, "at least one report", batch=counts.n)
-        return counts
+        if isinstance(batch, Batch):
+            expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
+            checks.refuse(batch.people is None, expected, batch=repr(batch))
+            batch = self.tally(batch)
+        checks.refuse(batch.n < 1, "at least one report", batch=batch.n)
+        return batch
 
     def kept(self, *, n: int, epsilon: float, delta: float) -> Self:
         """This mechanism, if n honest people's messages keep the target; else an error."""

@@ -21,12 +21,13 @@ arXiv:2004.00010, Proposition 12).
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from shoal import checks
+from shoal.accounting.atoms import Array
 from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Kind, Query
 from shoal.errors import OutOfRegimeError
 
@@ -55,12 +56,20 @@ def _renyi(local_epsilon: float, n: int, order: int) -> float:
     log_clones = math.log(math.floor(expected / 2 * _FLOOR_MARGIN) + 1)
     log_r = local_epsilon + math.log(-math.expm1(-2 * local_epsilon))
     i = np.arange(2, order + 1, dtype=np.float64)
-    log_choose = gammaln(order + 1) - gammaln(i + 1) - gammaln(order - i + 1)
-    moments = np.log(i) + gammaln(i / 2) + i * (log_r - 0.5 * (math.log(2) + log_clones))
+    whole, half = _log_gammas()
+    log_choose = whole[order] - whole[2 : order + 1] - whole[order - 2 :: -1]
+    moments = half[1:order] + i * (log_r - 0.5 * (math.log(2) + log_clones))
     moments[0] = local_epsilon + 2 * math.log(-math.expm1(-local_epsilon)) - log_clones
     few_clones = i * log_r - expected / 8
     total = logsumexp(log_choose + np.logaddexp(moments, few_clones))
     return float(np.logaddexp(0.0, total)) / (order - 1)
+
+
+@cache
+def _log_gammas() -> tuple[Array, Array]:
+    """log Γ(i) and log(i Γ(i/2)) of i = 1, 2, ..., for all orders."""
+    i = np.arange(1, LARGEST_ORDER + 2, dtype=np.float64)
+    return gammaln(i), np.log(i) + gammaln(i / 2)
 
 
 _PAPER = Citation(

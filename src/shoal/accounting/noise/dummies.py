@@ -123,8 +123,8 @@ def _two_bins(n: int, rho: float, probability: float, epsilon: float) -> float:
     people = checks.count(n=n)
     checks.positive(rho=rho)
     whole = math.floor(rho)
-    always = BinomialWindow(n=people * whole, probability=probability)
-    sometimes = BinomialWindow(n=people, probability=(rho - whole) * probability)
+    always = BinomialWindow.of(people * whole, probability)
+    sometimes = BinomialWindow.of(people, (rho - whole) * probability)
     first = int(always.counts[0] + sometimes.counts[0])
     # More dummies never hurt, so counts may be rounded down to the first of their block.
     step = math.ceil((always.pmf.size + sometimes.pmf.size) / _MOST_BLOCKS)

@@ -98,7 +98,7 @@ class NearCentralNoise:
 
     def delta_at(self, epsilon: float, *, shifts: range) -> float:
         """The same for sums that differ by one of these numbers."""
-        flooding = _Flooding(self)
+        flooding = _Flooding.of(self)
         return min(1.0, max(flooding.delta(checked_epsilon(epsilon), j) for j in shifts))
 
 
@@ -128,6 +128,12 @@ class _Flooding:
         self.tail = tail + float(np.finfo(np.float64).tiny) * reach
         filtered = scipy.signal.lfilter([1.0], [1.0, -math.exp(-2 * self.rate)], self.pmf)
         self.both: Array = np.asarray(filtered)
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def of(cls, noise: NearCentralNoise) -> _Flooding:
+        """The same for all epsilons of a curve."""
+        return cls(noise)
 
     def delta(self, epsilon: float, shift: int) -> float:
         """The larger of both orders, for sums that differ by ``shift``."""

@@ -78,9 +78,11 @@ class NoiseProfile(Curve):
         return max(self.delta(0.0) / _TOTAL_VARIATION, 1e-12)
 
     def _delta(self, epsilon: float) -> float:
-        end, least = self._floor
-        # The true delta never grows with epsilon, although what the slack adds does.
         bound = self._bound(epsilon)
+        if epsilon < self._valley[0]:
+            return bound
+        # The true delta never grows with epsilon, although what the slack adds does.
+        end, least = self._floor
         return min(least, bound) if epsilon >= end else bound
 
     def _epsilon(self, delta: float) -> float:
@@ -105,23 +107,31 @@ class NoiseProfile(Curve):
         return 0.0
 
     @cached_property
+    def _valley(self) -> tuple[float, tuple[float, float], float]:
+        """The smallest bound of those tried and its epsilon, between the epsilons beside it.
+
+        The latter are the same where there is no slack: the bound only falls then.
+        """
+        ends = (self.local_epsilon,) if math.isfinite(self.local_epsilon) else ()
+        tried = [(self._bound(epsilon), epsilon) for epsilon in sorted((*_REACH, *ends))]
+        best = min(tried)
+        place, beside = tried.index(best), 1 if self.slack else 0
+        low, high = max(place - beside, 0), min(place + beside, len(tried) - 1)
+        return tried[low][1], best, tried[high][1]
+
+    @cached_property
     def _floor(self) -> tuple[float, float]:
-        """Where the bound is smallest, of the epsilons tried, and how small it is there.
+        """Where the bound is smallest, and how small it is there.
 
         It falls with the divergence and rises with what the slack adds, so the search closes in on
         a corner or a minimum between its neighbours.
         """
-        reach = (*_REACH, self.local_epsilon) if math.isfinite(self.local_epsilon) else _REACH
-        tried = [(self._bound(epsilon), epsilon) for epsilon in reach]
-        best = min(tried)
-        if self.slack > 0:
-            place = tried.index(best)
-            low, high = tried[max(place - 1, 0)][1], tried[min(place + 1, len(tried) - 1)][1]
-            for _ in range(_REFINEMENTS):
-                inner = [low + (high - low) * part for part in (0.382, 0.618)]
-                pair = [(self._bound(epsilon), epsilon) for epsilon in inner]
-                best = min(best, *pair)
-                low, high = (low, inner[1]) if pair[0] <= pair[1] else (inner[0], high)
+        low, best, high = self._valley
+        for _ in range(_REFINEMENTS if self.slack else 0):
+            inner = [low + (high - low) * part for part in (0.382, 0.618)]
+            pair = [(self._bound(epsilon), epsilon) for epsilon in inner]
+            best = min(best, *pair)
+            low, high = (low, inner[1]) if pair[0] <= pair[1] else (inner[0], high)
         return best[1], best[0]
 
     def _bound(self, epsilon: float) -> float:

@@ -112,7 +112,7 @@ def two_bin_gamma(*, n: int, epsilon: float, delta: float) -> float:
 def _noise(n: int, gamma: float) -> BinomialWindow:
     people = checks.count(n=n)
     checks.open_probability(gamma=gamma)
-    return BinomialWindow(n=people, probability=gamma)
+    return BinomialWindow.of(people, gamma)
 
 
 def _least_gamma(delta_of: Callable[..., float], *, n: int, epsilon: float, delta: float) -> float:
