@@ -195,7 +195,8 @@ class Drawing:
         figure, grid = plots.page(self.title, self.caption, len(self.panels))
         for panel, axes in zip(self.panels, grid, strict=True):
             panel.draw(table, axes)
-        figure.draw_without_rendering()
+        if layout := figure.get_layout_engine():
+            layout.execute(figure)
         figure.set_layout_engine("none")  # laid out once, for both files
         return figure
 
@@ -204,10 +205,17 @@ class Drawing:
         svg, png, csv = paths = [out / f"{self.name}.{suffix}" for suffix in ("svg", "png", "csv")]
         csv.write_text(table.csv(), encoding="utf-8")
         with plots.applied():
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.backends.backend_svg import FigureCanvasSVG
+
             figure = self.figure(table)
-            # No date and no version, so that the same numbers give the same file.
-            figure.savefig(svg, metadata={"Date": None, "Creator": None})
-            figure.savefig(png, dpi=plots.DOTS_PER_INCH, metadata={"Software": None})
+            # Not by savefig, which draws everything twice to lay it out. No date and no version,
+            # so that the same numbers give the same file.
+            unsigned = {"Date": None, "Creator": None}
+            FigureCanvasSVG(figure).print_svg(svg, metadata=unsigned)  # type: ignore[no-untyped-call]
+            figure.dpi = plots.DOTS_PER_INCH
+            unsigned = {"Software": None}
+            FigureCanvasAgg(figure).print_png(png, metadata=unsigned)  # type: ignore[no-untyped-call]
         return paths
 
 

@@ -337,8 +337,9 @@ class WalkProfile(Curve):
         checks.open_probability(delta=delta)
         routes = self.routes
         if not near_local and not self.local_delta and math.isfinite(self.local_epsilon):
-            nearly = _NEARLY * self.local_epsilon
-            routes = tuple(route for route in routes if route.delta(nearly) <= delta)
+            # The integral is longest there, and roughly is enough to know.
+            nearly = [r.delta(_NEARLY * self.local_epsilon, tolerance=_QUICK) for r in routes]
+            routes = tuple(r for r, at in zip(routes, nearly, strict=True) if at <= delta)
         epsilons = [(self._solved(route, delta), route.theorem) for route in routes]
         if delta >= self.local_delta:
             epsilons.append((self.local_epsilon, ALONE))
