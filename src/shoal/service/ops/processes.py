@@ -444,7 +444,7 @@ class Child:
         """Start it."""
         self._errors = tempfile.TemporaryFile() if self.heard else None  # noqa: SIM115 - close does
         self.process = subprocess.Popen(  # noqa: S603 - this program, with words of our own
-            [sys.executable, "-m", "shoal.cli", *self.words],
+            [sys.executable, "-m", "shoal", *self.words],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
