@@ -45,11 +45,11 @@ class Asking:
 
 
 class Process:
-    """``python -m shoal.cli …`` as a process; killed at the end if it still runs."""
+    """``python -m shoal …`` as a process; killed at the end if it still runs."""
 
     def __init__(self, *words, **variables):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "shoal.cli", *map(str, words)],
+            [sys.executable, "-m", "shoal", *map(str, words)],
             env=environment() | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

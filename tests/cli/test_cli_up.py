@@ -83,7 +83,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         http_kit.get(shuffler)
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "shoal.cli", "up", str(directory)),
+            *(sys.executable, "-m", "shoal", "up", str(directory)),
             *("--simulate", "300", "--once", "--json"),
         ],
         env=environment(),

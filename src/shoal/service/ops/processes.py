@@ -388,7 +388,7 @@ class Child:
     def start(self) -> None:
         """Start it."""
         self._errors = tempfile.TemporaryFile() if self.heard else None  # noqa: SIM115 - close does
-        words = [sys.executable, "-m", "shoal.cli", *self.words, "--with-parent"]
+        words = [sys.executable, "-m", "shoal", *self.words, "--with-parent"]
         for option, handed in self.sockets.items():
             words += [option, str(handed.fileno())]
         self.process = subprocess.Popen(  # noqa: S603 - this program, with words of our own
