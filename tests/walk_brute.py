@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from functools import partial, reduce
 
 import numpy as np
 
@@ -29,24 +30,14 @@ def tiny_walk(source, nodes):
 
 
 def joined(laws):
-    """Law of the multiset of independent messages: a dictionary from sorted tuples."""
-    found = {(): 1.0}
-    for law in laws:
-        after = defaultdict(float)
-        for seen, probability in found.items():
-            for message, chance in law.items():
-                after[tuple(sorted((*seen, message)))] += probability * chance
-        found = after
-    return found
+    """Law of the multiset of independent messages: of the sum of their numbers."""
+    return reduce(_with, laws, {0: 1.0})
 
 
-def message_law(holders, outputs):
-    """Of (holder, report), independent."""
-    return {
-        (place, report): float(a * b)
-        for (place, a), (report, b) in itertools.product(enumerate(holders), enumerate(outputs))
-        if a * b > 0
-    }
+def message_law(holders, outputs, *, people):
+    """Of (holder, report), independent: numbers whose sum says how often each of them occurs."""
+    chances = np.outer(holders, outputs).ravel().tolist()
+    return {(people + 1) ** place: chance for place, chance in enumerate(chances) if chance > 0}
 
 
 def divergence(one, other, epsilon):
@@ -55,19 +46,22 @@ def divergence(one, other, epsilon):
     return sum(max(p - growth * other.get(key, 0.0), 0.0) for key, p in one.items())
 
 
-def worst_delta(positions, table, *, target, epsilons, labels=message_law):
+def worst_delta(positions, table, *, target, epsilons):
     """The largest δ(ε) over everybody else's data and the target's two, exactly."""
     people, inputs = len(positions), len(table)
     worst = np.zeros(len(epsilons))
     others = [person for person in range(people) if person != target]
+    labels = partial(message_law, people=people)
     own = [labels(positions[target], row) for row in table]
     for data in itertools.product(range(inputs), repeat=len(others)):
         laws = [labels(positions[person], table[x]) for person, x in zip(others, data, strict=True)]
         rest = joined(laws)
         views = [_with(rest, law) for law in own]
-        for one, other in itertools.permutations(views, 2):
-            found = [divergence(one, other, epsilon) for epsilon in epsilons]
-            worst = np.maximum(worst, found)
+        shown = set().union(*views)
+        chances = np.array([[view[key] for key in shown] for view in views])
+        for one, other in itertools.permutations(chances, 2):
+            gains = one - np.exp(epsilons)[:, None] * other
+            worst = np.maximum(worst, np.maximum(gains, 0.0).sum(axis=1))
     return worst
 
 
@@ -75,5 +69,5 @@ def _with(rest, law):
     after = defaultdict(float)
     for seen, probability in rest.items():
         for message, chance in law.items():
-            after[tuple(sorted((*seen, message)))] += probability * chance
+            after[seen + message] += probability * chance
     return after

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,11 @@ RUNS = 150
 DIMENSION = 6
 SIGMAS = 5.5
 WALKS = [Walk(random_regular(300, 16, seed=1)), Walk(barabasi_albert(300, 3, seed=1))]
+
+
+@cache
+def walks(walk, **options):
+    return [simulate(walk, 40, seed=run, **options) for run in range(RUNS)]
 
 
 def vectors(n):
@@ -34,8 +41,7 @@ def vectors(n):
 def test_the_estimate_is_unbiased_and_as_good_as_it_says(walk, options, family):
     randomizer, rows = family(dimension=DIMENSION, epsilon=3.0), vectors(walk.n)
     errors, expected = [], []
-    for run in range(RUNS):
-        walked = simulate(walk, 40, seed=run, **options)
+    for run, walked in enumerate(walks(walk, **options)):
         found = network_mean(
             rows, walked, randomizer=randomizer, walk=walk, randomness=simulated(run)
         )

@@ -50,18 +50,18 @@ def exact(hubs):
 def test_bounds_by_eigenpairs_are_near_and_above_the_exact_ones(hubs, exact):
     found = WalkAccountant(walk=hubs, local_epsilon=1.0, method="leading", randomness=simulated(1))
     spectral = WalkAccountant(walk=hubs, local_epsilon=1.0, method="spectral")
-    for rounds in (16, 24):
+    for rounds, quantile in ((16, 1.0), (24, 0.5)):
         truth, above = exact.locations.after(rounds), found.locations.after(rounds)
         assert (above.minimum <= truth.minimum * (1 + 1e-9)).all()
         assert above.floor.overlap > truth.floor.overlap - 0.06
-        for quantile in (0.5, 1.0):
-            one = exact.profile(rounds, quantile=quantile).epsilon(1e-6)
-            other = found.profile(rounds, quantile=quantile).epsilon(1e-6)
-            third = spectral.profile(rounds, quantile=quantile).epsilon(1e-6)
-            if quantile == 1:
-                assert one <= other * (1 + 1e-6)
-            assert other <= third * (1 + 1e-4)
-            assert other == pytest.approx(one, rel=0.05)
+        one, other, third = (
+            each.profile(rounds, quantile=quantile).epsilon(1e-6)
+            for each in (exact, found, spectral)
+        )
+        if quantile == 1:
+            assert one <= other * (1 + 1e-6)
+        assert other <= third * (1 + 1e-4)
+        assert other == pytest.approx(one, rel=0.05)
 
 
 def test_moments_of_everybody_are_bounded(hubs):
@@ -89,17 +89,24 @@ def test_coming_back_says_more_than_the_eigenpairs_alone(hubs):
 
 def test_a_hidden_clique_is_not_missed():
     """A bound that trusted the expander would claim the shuffle's ε for the clique's people."""
-    graph = pendant_clique(2600, 12, seed=6)
-    found = amplify_walk(Walk(graph), 30, local_epsilon=1.0, randomness=simulated(4))
+    graph = pendant_clique(800, 12, seed=6)
+    found = amplify_walk(
+        Walk(graph), 30, local_epsilon=1.0, method="leading", randomness=simulated(4)
+    )
     central = shoal.amplify(local_epsilon=1.0, n=graph.n)
     assert found.epsilon > 5 * central.epsilon
     one = amplify_walk(Walk(graph), 30, local_epsilon=1.0, user=graph.n - 1, method="exact")
     assert one.epsilon <= found.epsilon * (1 + 1e-6)
 
 
+def test_how_it_is_computed_follows_from_the_number_of_people():
+    chosen = [Locations(Walk(ring(n))).chosen for n in (2499, 2501, 60_001)]
+    assert chosen == ["exact", "leading", "spectral"]
+
+
 def test_nothing_is_below_the_uniform_shuffle(exact):
     central = shoal.amplify(local_epsilon=1.0, n=300).epsilon
-    for rounds in (5, 20, 60):
+    for rounds in (10, 60):
         found = exact.guarantee(rounds, quantile=0.5)
         assert found.epsilon >= central * (1 - 1e-6)
         assert found.lower <= found.epsilon
@@ -107,8 +114,8 @@ def test_nothing_is_below_the_uniform_shuffle(exact):
 
 
 def test_shares_of_people(exact):
-    found = user_epsilons(exact, 10, fractions=(0.25, 0.5, 0.9))
-    assert found.fractions == (0.25, 0.5, 0.9, 1.0)
+    found = user_epsilons(exact, 10, fractions=(0.5, 0.9))
+    assert found.fractions == (0.5, 0.9, 1.0)
     assert list(found.epsilons) == sorted(found.epsilons)
     assert found.median < found.worst == exact.guarantee(10).epsilon
     assert found.at(0.6) == found.at(0.9)
@@ -127,9 +134,10 @@ def test_epsilon_and_delta_agree(exact):
     )
 
 
-def test_delta_is_well_below_one_over_n_unless_chosen(exact):
-    assert exact.guarantee(15).delta == user_epsilons(exact, 15).delta == 1e-6
-    assert rounds_for(exact, epsilon=0.9).guarantee.delta == 1e-6
+def test_delta_is_well_below_one_over_n_unless_chosen():
+    few = WalkAccountant(walk=Walk(complete(100)), local_epsilon=1.0)
+    assert few.guarantee(15).delta == user_epsilons(few, 15).delta == 1e-6
+    assert rounds_for(few, epsilon=0.9).guarantee.delta == 1e-6
     many = WalkAccountant(walk=Walk(ring(200_001)), local_epsilon=1.0)
     assert many.checked_delta(None) == pytest.approx(1 / (10 * 200_001))
     assert many.checked_delta(1e-3) == 1e-3
@@ -178,14 +186,15 @@ def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
     assert hubs.n == spread.n
 
 
-def test_the_guarantee_states_its_adversary(hubs):
-    text = str(amplify_walk(hubs, 10, local_epsilon=1.0, quantile=0.9))
+def test_the_guarantee_states_its_adversary():
+    walk = Walk(complete(100))
+    text = str(amplify_walk(walk, 10, local_epsilon=1.0, quantile=0.9))
     assert "not who passed it to whom" in text
     assert "nobody who passes reports on works for the server" in text
     assert "0.9 of people" in text
     assert "10 rounds" in text
-    caught = amplify_walk(hubs, 10, local_epsilon=1.0, collusion=0.01)
-    assert caught.n == 297
+    caught = amplify_walk(walk, 10, local_epsilon=1.0, collusion=0.01)
+    assert caught.n == 99
     assert any("with probability 0.01" in each for each in caught.assumptions)
 
 

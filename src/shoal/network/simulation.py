@@ -174,7 +174,7 @@ def simulate(
     try:
         walks = [*islice(cycle(stages), rounds)]
         for span, course in _spans(walks, max(1, _TOGETHER // max(len(origins), walk.n))):
-            keys = np.array([key(seed, _STEPS, at) for at in span])
+            keys = words(key(seed, _STEPS), first=span.start, size=len(span))
             there = present(span, walk.n, seed, offline or missing, dead, pattern)
             moving = [pool.submit(advance, *each, course, keys, there) for each in slices]
             moves += sum(each.result() for each in moving)
