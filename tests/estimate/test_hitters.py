@@ -14,7 +14,7 @@ import pytest
 
 import shoal
 from shoal import open_answers, randomness
-from shoal.estimate.hitters import Tables, heavy_hitters
+from shoal.estimate.hitters import Tables, heavy_hitters, level_cells
 from shoal.open_answers import threshold_statement
 from shoal.protocols.detection import Detector
 from shoal.protocols.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
@@ -206,7 +206,9 @@ class TestCandidates:
         cells = np.random.default_rng(added).integers(0, 40, tree.k)
         found = Detector(np.arange(41), np.arange(41), 70 + 20 * level, 1.0)
         parents = tree.alphabet.pack(["ab", "ca", "bb"])[:, :2]
-        rows, scores = Tables.of(tree, level, cells, found).passing(parents, added)
+        rows, scores = Tables(tree, level, level_cells(tree, level, cells), found).passing(
+            parents, added
+        )
         tried = [
             base + "".join(tail)
             for base in ("ab", "ca", "bb")

@@ -45,7 +45,7 @@ def tables(drawn):
 def read(path):
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return Table.of({name: float(v) if v else None for name, v in row.items()} for row in rows)
+    return Table([{name: float(v) if v else None for name, v in row.items()} for row in rows])
 
 
 def assert_ordered(table, *names):
