@@ -103,7 +103,7 @@ def test_more_colluders_are_worse_and_none_is_the_plain_walk():
     walk = Walk(random_regular(200, 8, seed=2))
     plain = amplify_walk(walk, 10, local_epsilon=1.0, delta=1e-3)
     found = [
-        walk_profile(walk, 10, local_epsilon=1.0, collusion=c).delta(plain.epsilon)
+        WalkAccountant(walk=walk, local_epsilon=1.0, collusion=c).profile(10).delta(plain.epsilon)
         for c in (1e-12, 1e-4, 1e-2)
     ]
     # One percent of epsilon is worth about ten of this delta.
