@@ -73,8 +73,8 @@ class NumberContract:
     def test_the_witnesses_stay_below_the_law(self):
         randomizer = self.make(2.0)
         profile = PrivacyProfile(randomizer.law(), 1000)
-        lower, upper = profile.lower_epsilon(1e-6), profile.epsilon(1e-6)
-        assert 0 < lower <= upper
+        epsilon = 4.5 * profile.spread
+        assert 0 < profile.lower_delta(epsilon) <= profile.delta(epsilon)
 
     @pytest.mark.parametrize("epsilon", [0.5, 4.0])
     def test_the_sampler_follows_the_table(self, epsilon):

@@ -98,6 +98,8 @@ def deletion_private_row(rng, reference, a):
     row = np.clip(reference * wish, low, high)
     for _ in range(200):
         row = np.clip(row * (1 / row.sum()), low, high)
+        if abs(row.sum() - 1) < 1e-12:
+            break
     return row / row.sum() if abs(row.sum() - 1) < 1e-9 else reference
 
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc, logsumexp
 from scipy.stats import binom, multinomial
@@ -460,8 +460,10 @@ def test_the_independent_enumeration_is_right():
     assert shuffled_delta(*rows, n=3, epsilon=0.1) == pytest.approx(direct, rel=1e-12)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(LOCAL_EPSILONS, COUNTS, DELTAS)
+@example(0.01, 1, 0.9)
+@example(9.0, 31_623, 1e-12)
 def test_closed_forms_are_above_the_pair_they_come_from(local_epsilon, n, delta):
     for name in CLOSED_FORMS:
         epsilon = answer_or_none(name, local_epsilon, n, delta)
@@ -472,7 +474,7 @@ def test_closed_forms_are_above_the_pair_they_come_from(local_epsilon, n, delta)
             assert true <= delta
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(st.integers(13, 20_000), DELTAS, st.sampled_from(["fmt21-closed", "fmt22-closed"]))
 def test_closed_forms_are_above_their_pair_on_the_boundary(n, delta, name):
     if n <= 16.1 * math.log(2 / delta):
@@ -504,8 +506,10 @@ def test_outside_its_condition_the_clone_lemma_would_be_false():
     assert no_clone > delta
 
 
-@settings(deadline=None, derandomize=True, max_examples=120)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(LOCAL_EPSILONS, COUNTS, DELTAS)
+@example(0.01, 1, 0.9)
+@example(9.0, 31_623, 1e-12)
 def test_blanket_and_renyi_bounds_are_above_the_truth(local_epsilon, n, delta):
     for name in BLANKETS:
         epsilon = answer_or_none(name, local_epsilon, n, delta)
@@ -521,8 +525,10 @@ def test_blanket_and_renyi_bounds_are_above_the_truth(local_epsilon, n, delta):
         assert true <= delta
 
 
-@settings(deadline=None, derandomize=True, max_examples=120)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(LOCAL_EPSILONS, COUNTS, DELTAS, st.sampled_from([3, 4, 10, 1000]))
+@example(0.01, 1, 0.9, 3)
+@example(9.0, 31_623, 1e-12, 1000)
 def test_randomized_response_bounds_are_above_its_lower_bound(local_epsilon, n, delta, k):
     for name in ("krr-closed", *BLANKETS):
         epsilon = answer_or_none(name, local_epsilon, n, delta, k=k)
@@ -850,7 +856,7 @@ def test_the_converted_epsilon_is_one_of_the_orders():
         gddsk21.renyi(local_epsilon=1, n=10**5, order=order)
         + math.log(1 - 1 / order)
         + (math.log(1e6) - math.log(order)) / (order - 1)
-        for order in range(2, 4000, 1)
+        for order in range(400, 700)
     )
     assert best * (1 - 1e-12) <= epsilon <= best * 1.01
 

@@ -107,7 +107,7 @@ def test_our_interval_holds_the_ball(block):
         assert not truth > profile.delta(epsilon)
         if delta is not None:
             assert not truth > delta
-            assert profile.lower_epsilon(delta) <= epsilon
+            assert profile.lower_delta(epsilon) <= delta
 
 
 def contour(pair, n, epsilon):

@@ -156,17 +156,22 @@ def test_a_table_is_a_data_frame(monkeypatch):
 
 
 def test_known_randomizers_are_better_than_any(hubs):
-    own = amplify_walk(hubs, 20, randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0))
-    assert own.epsilon < 0.7 * amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
+    own = amplify_walk(
+        hubs,
+        20,
+        randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0),
+        epsilon=0.7 * amplify_walk(hubs, 20, local_epsilon=1.0).epsilon,
+    )
+    assert own.delta < 1e-6
     assert "one fixed randomizer" in own.assumptions[0]
 
 
 def test_approximate_randomizers_cost_what_their_exchange_costs(hubs):
     pure = amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
-    near = amplify_walk(hubs, 20, local_epsilon=1.0, local_delta=1e-11).epsilon
+    near = walk_profile(hubs, 20, local_epsilon=1.0, local_delta=1e-11)
     central = shoal.amplify(local_epsilon=1.0, local_delta=1e-11, n=300).epsilon
-    assert pure < near < pure * 1.01
-    assert near > central
+    assert near.delta(pure * 1.01) < 1e-6 < near.delta(pure)
+    assert near.delta(central) > 1e-6
     with pytest.raises(UnreachableTargetError, match="smaller local_delta"):
         amplify_walk(hubs, 20, local_epsilon=1.0, local_delta=1e-5)
 
@@ -200,11 +205,12 @@ def test_the_guarantee_states_its_adversary():
 def test_rounds_that_differ(hubs):
     online = np.ones((40, hubs.n), dtype=np.bool_)
     online[::2, :20] = False
-    away = amplify_walk(Absences(hubs, online), 30, local_epsilon=1.0)
-    assert away.epsilon > amplify_walk(hubs, 30, local_epsilon=1.0).epsilon
+    asked = {"local_epsilon": 1.0, "epsilon": 0.4}
+    away = amplify_walk(Absences(hubs, online), 30, **asked)
+    assert away.delta > amplify_walk(hubs, 30, **asked).delta
     changing = Varying([Walk(random_regular(100, 8, seed=s)) for s in range(6)])
-    steady = amplify_walk(Walk(random_regular(100, 8, seed=0)), 6, local_epsilon=1.0)
-    assert amplify_walk(changing, 6, local_epsilon=1.0).epsilon < steady.epsilon
+    steady = amplify_walk(Walk(random_regular(100, 8, seed=0)), 6, **asked)
+    assert amplify_walk(changing, 6, **asked).delta < steady.delta
     with pytest.raises(InvalidArgumentError, match="at most 6 rounds"):
         amplify_walk(changing, 7, local_epsilon=1.0)
 
@@ -418,9 +424,9 @@ def test_every_certificate_that_colluders_are_judged_by_may_fail():
 def test_a_little_local_delta_costs_little():
     walk = Walk(random_regular(60, 8, seed=1))
     pure = WalkAccountant(walk=walk, local_epsilon=1).guarantee(30).epsilon
-    nearly = WalkAccountant(walk=walk, local_epsilon=1, local_delta=1e-12).guarantee(30).epsilon
+    nearly = WalkAccountant(walk=walk, local_epsilon=1, local_delta=1e-12).profile(30)
     assert pure < 0.7
-    assert pure <= nearly < pure * 1.001
+    assert nearly.delta(pure * 1.001) < 1e-6 < nearly.delta(pure)
 
 
 def test_a_walk_never_does_worse_than_a_report_by_itself():
