@@ -42,8 +42,9 @@ def upgrade(connection, tree, to="head"):
         _tables[key] = _recorded(connection, tree)
         return _tables[key][1]
     statements, revision = _tables[key]
+    cursor = connection.connection.cursor()
     for statement, parameters in statements:
-        connection.exec_driver_sql(statement, parameters)
+        cursor.execute(statement, parameters)
     connection.execute(tables.store.update().values(id=files.fresh_name()))  # which is drawn
     return revision
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+import skips
 from repository import ROOT, environment
 
 SUITE = """\
@@ -27,18 +26,21 @@ def test_takes_long():
 
 
 def run_suite(directory, suite, *options, ci):
-    shutil.copy(ROOT / "tests" / "conftest.py", directory)
-    where = shlex.quote(str(ROOT / "tests"))
-    (directory / "pytest.ini").write_text(f"[pytest]\nmarkers = slow\npythonpath = {where}\n")
+    (directory / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     (directory / "test_suite.py").write_text(suite)
+    variables = {"CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "tests")}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "skips", *options],
         cwd=directory,
-        env=environment() | {"CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=environment() | variables,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_this_run_has_it_too(pytestconfig):
+    assert pytestconfig.pluginmanager.is_registered(skips)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class SimulatedRandomness(Randomness):
 
     def words(self, size: int) -> Words:
         """Reproducible 64-bit words."""
-        return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64, endpoint=False)
+        return self._generator.bit_generator.random_raw(size)
 
 
 secure = SecureRandomness  # a new secure source

@@ -60,6 +60,7 @@ def everything():
 
 
 def test_the_clients_own_tests_pass():
+    """All files in one process: each would bundle the client for itself."""
     files = sorted(CLIENT.glob("test/*.test.mjs"))
     imported = "".join(f'await import("./test/{file.name}");' for file in files)
     report = run(

@@ -5,7 +5,8 @@ Whatever is sent, the answer is one that the document promises, and never a defe
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 
 import pytest
 import schemathesis
@@ -151,26 +152,29 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(request, tmp_path_factory):
-    role = request.param
-    started = {"shuffler": shuffler, "analyzer": analyzer}[role]
-    with started(tmp_path_factory.mktemp(role)) as (url, real):
-        yield Served(role, url, real)
+def served(tmp_path_factory):
+    """A party by its role, which is started once."""
+    with ExitStack() as stack:
+
+        @cache
+        def running(role):
+            started = {"shuffler": shuffler, "analyzer": analyzer}[role]
+            return Served(role, *stack.enter_context(started(tmp_path_factory.mktemp(role))))
+
+        yield running
 
 
-@pytest.mark.parametrize(("served", "names"), OPERATIONS.items(), indirect=["served"])
-def test_every_operation_is_tried(served, names):
-    assert set(served.operations) == set(names)
+@pytest.mark.parametrize(("role", "names"), OPERATIONS.items())
+def test_every_operation_is_tried(served, role, names):
+    assert set(served(role).operations) == set(names)
 
 
-@pytest.mark.parametrize(("served", "name"), EVERY, indirect=["served"])
-def test_requests_as_described_are_answered_as_described(served, name):
+@pytest.mark.parametrize(("role", "name"), EVERY)
+def test_requests_as_described_are_answered_as_described(served, role, name):
     # Some of them get through to the end.
-    assert served.statuses(name, GenerationMode.POSITIVE) & {200, 202}
+    assert served(role).statuses(name, GenerationMode.POSITIVE) & {200, 202}
 
 
-@pytest.mark.parametrize(
-    ("served", "name"), [each for each in EVERY if each not in TAKING_NOTHING], indirect=["served"]
-)
-def test_requests_not_as_described_are_refused_as_described(served, name):
-    assert any(status >= 400 for status in served.statuses(name, GenerationMode.NEGATIVE))
+@pytest.mark.parametrize(("role", "name"), [each for each in EVERY if each not in TAKING_NOTHING])
+def test_requests_not_as_described_are_refused_as_described(served, role, name):
+    assert any(status >= 400 for status in served(role).statuses(name, GenerationMode.NEGATIVE))

@@ -1,4 +1,4 @@
-"""Forty runs of a hundred peers: how many reports arrive, and whether estimates hold."""
+"""Twenty runs of a hundred peers: how many reports arrive, and whether estimates hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 
 PEOPLE = 100
-RUNS = 40
+RUNS = 20
 VALUES = np.repeat([0, 1, 2, 3], [40, 30, 20, 10])
 RR = RandomizedResponse(k=4, epsilon=2.0)
 SURVEY = PeerSurvey(rounds=16, submission_rounds=4)
@@ -46,29 +46,28 @@ def test_at_least_99_percent_arrive_with_every_fifth_peer_away(runs):
 def test_reports_move_when_both_ends_are_there(runs):
     """Each of the 100 * 16 moves of a run happens with chance 0.8^2."""
     share = sum(each.moves for each in runs) / (RUNS * PEOPLE * SURVEY.rounds)
-    assert abs(share - 0.64) < 0.02  # six deviations, of which a run has 0.02
+    assert abs(share - 0.64) < 0.028  # six deviations, of which a run has 0.02
 
 
 def test_intervals_hold(runs):
-    """Of 40 intervals of level 99 % per answer, at least 34 hold: fewer have a chance of 2e-7."""
+    """Of 20 intervals of level 99 % per answer, at least 15 hold: fewer have a chance of 2e-7."""
     truth = np.bincount(VALUES, minlength=4) / PEOPLE
     intervals = [RR.estimate(each.batch).interval(0.99) for each in runs]
     holds = np.array([(low <= truth) & (truth <= high) for low, high in intervals])
-    assert (holds.sum(axis=0) >= 34).all()
+    assert (holds.sum(axis=0) >= 15).all()
 
 
 def test_estimates_are_not_what_people_said(runs):
     """The reports are randomized, each run anew: messages that differ from the values abound."""
     shares = {tuple(counts(each.batch, 4).tolist()) for each in runs}
-    assert len(shares) > 30
+    assert len(shares) > 15
 
 
 def test_genuine_sealing_gives_the_same(runs):
     """Which peer holds how much, and how many arrive, does not depend on the sealing."""
-    for seed in range(2):
-        genuine = run(seed)
-        assert genuine.loads == runs[seed].loads
-        assert counts(genuine.batch, 4).tolist() == counts(runs[seed].batch, 4).tolist()
+    genuine = run(0)
+    assert genuine.loads == runs[0].loads
+    assert counts(genuine.batch, 4).tolist() == counts(runs[0].batch, 4).tolist()
 
 
 def test_an_onion_that_may_wait_arrives(monkeypatch):

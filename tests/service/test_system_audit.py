@@ -61,7 +61,7 @@ class Crowd:
 
 
 FEW = Crowd(people=5, local_epsilon=1.0, delta=0.1)
-SOME = Crowd(people=20, local_epsilon=2.0, delta=0.2)
+SOME = Crowd(people=60, local_epsilon=3.0, delta=0.2)
 MANY = Crowd(people=40, local_epsilon=2.0, delta=0.1)
 
 
@@ -202,7 +202,7 @@ def chance_to_miss(crowd, chances, runs):
     return missed
 
 
-RUNS = 300
+RUNS = 160
 DRAWS, OFTEN = 10, 9  # of a client that draws anew for every retry; what is counted then
 
 

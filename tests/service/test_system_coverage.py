@@ -40,7 +40,7 @@ def covered_exactly(device, count):
 
 
 def collected(service, crowd, batches, seed, shuffler, analyzer):
-    """Published results of so many batches of such people."""
+    """The names of so many published batches of such people."""
     values = np.repeat(np.arange(len(crowd)), crowd)
     keys = service.keys()
     randomness = simulated(seed)
@@ -51,27 +51,28 @@ def collected(service, crowd, batches, seed, shuffler, analyzer):
         shuffler.step()
     (passed,) = analyzer.collect().values()
     assert passed.problems == {}
-    return [service.result(batch) for batch in passed.published]
+    return passed.published
 
 
 def coverage(rounds):
     """How often each answer of each crowd was covered, of how many times; and the exact chance."""
-    hits = np.zeros((len(CROWDS), 4), dtype=np.int64)
+    hits, crowd_of = np.zeros((len(CROWDS), 4), dtype=np.int64), {}
     survey = {"local_epsilon": LOCAL_EPSILON, "minimum": PEOPLE, "target": PEOPLE}
     with quick_directory() as directory, live(directory, **survey) as service:
         shuffler, analyzer = service.shuffler_worker(), service.analyzer_worker()
         for seed in range(rounds):
             which = seed % len(CROWDS)
-            crowd = CROWDS[which]
-            found = collected(service, crowd, TOGETHER, seed, shuffler, analyzer)
+            found = collected(service, CROWDS[which], TOGETHER, seed, shuffler, analyzer)
             assert len(found) == TOGETHER
-            for document in found:
-                assert (document["status"], document["valid"]) == ("published", PEOPLE)
-                rows = document["estimates"]
-                hits[which] += [
-                    row["low"] <= count / PEOPLE <= row["high"]
-                    for row, count in zip(rows, crowd, strict=True)
-                ]
+            crowd_of |= dict.fromkeys(found, which)
+        for document in service.results():
+            assert (document["status"], document["valid"]) == ("published", PEOPLE)
+            which = crowd_of.pop(document["batch"])
+            hits[which] += [
+                row["low"] <= count / PEOPLE <= row["high"]
+                for row, count in zip(document["estimates"], CROWDS[which], strict=True)
+            ]
+        assert not crowd_of
         device = service.survey.device
     exact = np.array([[covered_exactly(device, count) for count in crowd] for crowd in CROWDS])
     return hits, exact

@@ -62,7 +62,7 @@ def collected(service):
     pytest.fail("the batches do not come through")
 
 
-@pytest.mark.parametrize("people", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("people", [40, pytest.param(1000, marks=pytest.mark.slow)])
 def test_answers_are_lost_and_all_reports_arrive_once(drawn, people):
     """Every person has a device; a tenth of them is started again and asks for the same again."""
     network = Lossy(LOST)

@@ -34,6 +34,7 @@ DEEPEST_CONFIGURATION = 16
 _LARGEST_INTEGER = (1 << 53) - 1  # beyond it, doubles do not tell whole numbers apart
 _DIGEST_BYTES = 32
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
+_TEXT = json.JSONEncoder(ensure_ascii=False)  # made once: it is asked for every name and value
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,14 @@ def _whole(text: str) -> int | float:
 
 
 def _written(value: Plain, depth: int) -> str:
-    expected = f"at most {DEEPEST_CONFIGURATION} levels of nesting"
-    checks.refuse(depth < 0, expected, configuration=value)
+    if depth < 0:
+        expected = f"at most {DEEPEST_CONFIGURATION} levels of nesting"
+        raise InvalidArgumentError("configuration", value, expected)
     match value:
-        case None | bool():
-            return json.dumps(value)
         case str():
             return _string(value)
+        case None | bool():
+            return _TEXT.encode(value)
         case int():
             expected = "whole numbers up to 2^53 - 1 (write larger ones as text)"
             checks.refuse(abs(value) > _LARGEST_INTEGER, expected, value=value)
@@ -101,7 +103,8 @@ def _written(value: Plain, depth: int) -> str:
             return _number(float(value))
         case Mapping():
             for key in value:
-                checks.refuse(not isinstance(key, str), "text", key=key)
+                if not isinstance(key, str):
+                    raise InvalidArgumentError("key", key, "text")
             ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
             members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
             return f"{{{','.join(members)}}}"
@@ -116,7 +119,7 @@ def _string(value: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidArgumentError("text", value, "Unicode without lone surrogates") from None
-    return json.dumps(value, ensure_ascii=False)
+    return _TEXT.encode(value)
 
 
 def _number(value: float) -> str:
