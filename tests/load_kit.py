@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from repository import benchmark
-from running_kit import Quick
+from running_kit import quick
 from shoal.service.clock import system_clock
 from shoal.service.ops.up import Embedded, Local, running
 from shoal.service.shuffler.store import ShufflerStore
@@ -88,19 +88,19 @@ class Deployed:
             database.close()
 
     def reports(self, bulk=1):
-        url = self.local.addresses.shuffler
+        url = self.survey.shuffler.url
         return loadtest.Reports(self.survey, loadtest.fetched_keys(self.survey, url), bulk)
 
     def target(self, reports):
-        url = f"{self.local.addresses.shuffler}/v1/surveys/{self.survey.id}/reports"
+        url = f"{self.survey.shuffler.url}/v1/surveys/{self.survey.id}/reports"
         return loadtest.Target.of(url, reports.body_bytes)
 
 
 @contextmanager
 def deployed(directory, people):
     """A survey whose batches close at so many people."""
-    wanted = Quick(question="?", answers=("a", "b", "c", "d"), people=people)
-    with running(directory, lambda: wanted) as (local, _):
+    design = quick(question="?", answers=("a", "b", "c", "d"), people=people)
+    with running(directory, design) as local:
         local.wait_until_ready()
         yield Deployed(local, Embedded(directory=directory))
 

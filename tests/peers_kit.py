@@ -55,7 +55,7 @@ def free_sealing(monkeypatch):
 
 
 def swarm(graph, *, randomizer=None, survey=None, seed=0, values=None):
-    """Peers of a survey that hold their own reports, with their keys and the server's."""
+    """Peers of a survey that hold their own reports, and the keys of the server."""
     neighbours = adjacency(graph)
     n = len(neighbours)
     survey = survey or PeerSurvey(rounds=4)
@@ -68,7 +68,7 @@ def swarm(graph, *, randomizer=None, survey=None, seed=0, values=None):
         task.peer(number, value, pair, directory, wire)
         for number, (value, pair) in enumerate(zip(values, pairs, strict=True))
     ]
-    return peers, [peer._place for peer in peers], server
+    return peers, server
 
 
 def counts(batch, n):

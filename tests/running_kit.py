@@ -19,7 +19,6 @@ from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
-from shoal.service.ops.up import Wanted
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
@@ -46,11 +45,11 @@ class Asking:
 
 
 class Process:
-    """``python -m shoal.cli …`` as a process; killed at the end if it still runs."""
+    """``python -m shoal …`` as a process; killed at the end if it still runs."""
 
     def __init__(self, *words, **variables):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "shoal.cli", *map(str, words)],
+            [sys.executable, "-m", "shoal", *map(str, words)],
             env=environment() | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -107,22 +106,24 @@ def wait_for(found, patience=60.0):
     raise AssertionError(message)
 
 
-class Quick(Wanted):
-    """A survey as of ``shoal up``, with a mechanism that need not be planned."""
+def quick(question, answers, people):
+    """A survey as of ``shoal up``, with a mechanism that need not be searched for."""
 
-    def survey(self, shuffler, analyzer, now):
+    def survey(shuffler, analyzer, now):
         return example(
-            RandomizedResponse(k=len(self.answers), epsilon=1.0),
+            RandomizedResponse(k=len(answers), epsilon=1.0),
             name="quick",
-            question=self.question,
-            answers=self.answers,
-            minimum=int(0.8 * self.people),
-            target=self.people,
+            question=question,
+            answers=answers,
+            minimum=int(0.8 * people),
+            target=people,
             epsilon=1.0,
             opens=now - 60,
             shuffler=shuffler,
             analyzer=analyzer,
         )
+
+    return survey
 
 
 def reports(embedded, people, answer=0):

@@ -81,10 +81,9 @@ class Shuffler:
             pass
 
     def receive(self, reports):
-        """What the store makes of reports that nobody looked at, all under one key."""
+        """How many reports that nobody looked at, all under one key, are new to the store."""
         body = reports if isinstance(reports, bytes) else b"".join(reports)
-        (receipt,) = self.store.reports.receive([Arrival(self.survey.id, body[1], body)])
-        return receipt
+        return self.store.reports.receive([Arrival(self.survey.id, body[1], body)])
 
     def released(self):
         """The reports of every batch that can be collected, sorted."""

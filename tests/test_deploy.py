@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shlex
 import shutil
@@ -314,8 +315,14 @@ def _asked(program, *words):
     """What a program that may be installed says of a file."""
     found = shutil.which(program)
     if found is not None:
+        hosts = {f"{side.upper()}_HOST": f"{side}.example" for side in SIDES}
         finished = subprocess.run(
-            [found, *words], cwd=DEPLOY, capture_output=True, text=True, check=False
+            [found, *words],
+            cwd=DEPLOY,
+            env=os.environ | hosts,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert finished.returncode == 0, finished.stderr
 

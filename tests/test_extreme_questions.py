@@ -157,7 +157,7 @@ COMMANDS = [
     "amplify --local-epsilon 25 --n 1000 --rounds 10 --composition advanced",
     "amplify --local-epsilon 50 --n 1000 --rounds 10 --composition advanced",
     "amplify --local-epsilon 1 --n 1000 --delta 1e-320",
-    "sgd --n 1000 --noise 1e-300",
+    "sgd --n 10 --noise 1e-300",
     "sgd --n 1000 --noise 1e300 --sampling fixed",
     "overlay --n 1e12 --local-epsilon 1",
     "overlay --n 1000 --local-epsilon 1e-300",

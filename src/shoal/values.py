@@ -153,24 +153,23 @@ def score_limits(estimates: Array, *, n: int, noise: Noise, outside: float) -> t
     third moment J σ^2 are sqrt(J^2 + 4 σ^2) apart, and their mean moves in steps of an n-th of
     that. A Poisson number of lies, however rare, is within such limits as often as they say.
     """
-    z = NormalDist().inv_cdf(1 - outside / 2)
+    z, jump = NormalDist().inv_cdf(1 - outside / 2), noise.jump
 
     def reach(means: Array) -> Array:
         deviations = noise.deviation(means)
-        steps = np.hypot(noise.jump, 2 * deviations) / n
+        steps = np.hypot(jump, 2 * deviations) / n
         return np.asarray(z * deviations / np.sqrt(n) + max(3.0, z**2) / 6 * steps)
 
-    def furthest(side: int) -> Array:
-        near, far = np.zeros_like(estimates), reach(estimates)
-        while (inside := far < reach(estimates + side * far)).any():
-            far = np.where(inside, 2 * far, far)
-        for _ in range(_HALVINGS):
-            middle = (near + far) / 2
-            inside = middle < reach(estimates + side * middle)
-            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
-        return np.asarray(estimates + side * far)
-
-    return furthest(-1), furthest(1)
+    side = np.array([[-1.0], [1.0]])  # (sides, estimates)
+    near, far = np.zeros((2, estimates.size)), np.tile(reach(estimates), (2, 1))
+    while (inside := far < reach(estimates + side * far)).any():
+        far = np.where(inside, 2 * far, far)
+    for _ in range(_HALVINGS):
+        middle = (near + far) / 2
+        inside = middle < reach(estimates + side * middle)
+        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+    low, high = estimates + side * far
+    return low, high
 
 
 @dataclass(frozen=True)

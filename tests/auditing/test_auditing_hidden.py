@@ -344,6 +344,6 @@ def test_data_of_any_kind_are_an_array():
 @pytest.mark.parametrize("runs", [1_000, 1_499, 3_000, 50_000, 50_001, 10**6])
 def test_no_more_is_spent_on_training_than_is_said(runs, candidates):
     share = 0.1 if runs > 50_000 else 0.2
-    budget = Budget.of(runs, candidates)
+    budget = Budget(runs, candidates)
     assert 0.95 * share * runs <= budget.total <= share * runs
     assert budget.compare >= 90

@@ -24,11 +24,11 @@ def run():
 
 @pytest.fixture
 def run_process(tmp_path):
-    """Run ``python -m shoal.cli`` with these words in an empty directory."""
+    """Run ``python -m shoal`` with these words in an empty directory."""
 
     def invoke(*words, **variables):
         finished = subprocess.run(
-            [sys.executable, "-m", "shoal.cli", *" ".join(words).split()],
+            [sys.executable, "-m", "shoal", *" ".join(words).split()],
             cwd=tmp_path,
             env=environment() | variables,
             capture_output=True,

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from repository import environment
-from running_kit import Quick, opened, reports
+from running_kit import opened, quick, reports
 from shoal.explain.text import moment
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.ops import home as homes
 from shoal.service.ops.doctor import Examined, Remote, apart, examine
 from shoal.service.ops.health import State, random_source
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.wire import Wire
 from shoal.web import assets
@@ -33,7 +33,7 @@ DAY = 86_400
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return made
 
 
@@ -246,7 +246,7 @@ def test_the_clock_of_the_other_party(skew, state):
     now = system_clock()
     headers = {} if skew is None else {"Date": formatdate(now + skew, usegmt=True)}
     answer = httpx.Response(200, headers=headers)
-    assert Remote("http://h", clock=lambda: now).clock(answer).state is state
+    assert Remote("http://h", now).clock(answer).state is state
 
 
 def test_an_address_that_does_not_answer(run):
@@ -279,15 +279,14 @@ def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatc
         return httpx.Response(200, headers=date, content=documents.get(path, keys))
 
     monkeypatch.setattr(Remote, "_get", answered)
-    remote = Remote(first.analyzer.url)
-    told = [each for survey in (first, *others) for each in remote.survey(survey, survey.analyzer)]
+    analyzer, now = first.analyzer, system_clock()
+    told = list(Remote(analyzer.url, now).surveys([first, *others], analyzer.fingerprint))
     assert {each.state for each in told} == {State.OK}
     names = [each.check.removeprefix(first.analyzer.url).split()[0] for each in told]
     assert names == ["clock", "keys", "survey", "survey", "survey"]
     assert asked.count("/v1/keys") == 1
     monkeypatch.setattr(Remote, "_get", lambda *_: None)
-    silent = Remote(first.analyzer.url)
-    told = [each for survey in (first, *others) for each in silent.survey(survey, survey.analyzer)]
+    told = list(Remote(analyzer.url, now).surveys([first, *others], analyzer.fingerprint))
     assert [each.detail for each in told] == ["does not answer"]
 
 
@@ -433,6 +432,15 @@ def test_a_deleted_key_needs_no_secret(embedded):
     assert not (home.keys / "key-000").exists()
     found = findings(home.directory, lambda: now)["shuffler", "key 0"]
     assert (found.state, found.detail.partition(",")[0]) == (State.OK, "deleted")
+
+
+def test_dead_letters(embedded):
+    home, survey = embedded.home("shuffler"), embedded.survey()
+    with homes.opened(home) as store:
+        store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
+        store.reports.dead_letter(store.reports.claim(10, 600))
+    letters = findings(home.directory)["shuffler", "dead letters"]
+    assert (letters.state, letters.detail) == (State.WARN, "3 reports were given up")
 
 
 def test_a_worker_that_failed_is_not_at_it(embedded):

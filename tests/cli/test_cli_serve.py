@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
-from running_kit import Quick
+from running_kit import quick
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
@@ -20,7 +20,7 @@ from shoal.service.keyring.key_list import ROLES
 from shoal.service.ops import health, processes
 from shoal.service.ops.health import State
 from shoal.service.ops.processes import Settings
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.web import assets
 
@@ -30,7 +30,7 @@ KINDS = ["shuffler", "worker", "analyzer"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return made
 
 
@@ -253,7 +253,6 @@ def test_what_one_address_may_have_is_said_by_options(run, embedded, monkeypatch
         address_burst=7,
         limit_loopback=True,
     )
-    assert limits.words() == chosen  # what several intakes at one port are started with
     assert run(*words, "--behind-proxy").status == 0
     assert told.pop().address_rate is None
     said = run(*words, "--address-rate", "0").refusal()

@@ -15,11 +15,11 @@ import pytest
 import http_kit
 from factories import example
 from repository import environment
-from running_kit import Process, Quick, wait_for
+from running_kit import Process, quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
 from shoal.service.http.server import listen
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.survey import Batches
 from shoal.web import assets
 
@@ -83,7 +83,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         http_kit.get(shuffler)
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "shoal.cli", "up", str(directory)),
+            *(sys.executable, "-m", "shoal", "up", str(directory)),
             *("--simulate", "300", "--once", "--json"),
         ],
         env=environment(),
@@ -179,7 +179,7 @@ def same_mask():
 )
 def test_what_makes_no_sense(run, tmp_path, words, told):
     assert told in run("up", str(tmp_path / "up"), words).refusal()
-    assert not (tmp_path / "up" / "up.json").exists()
+    assert not (tmp_path / "up").exists()
 
 
 def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(run, tmp_path):
@@ -194,8 +194,8 @@ def test_one_that_is_running_is_not_started_again(run, tmp_path):
     embedded = Embedded(directory=tmp_path / "up")
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        wanted = Quick(question="?", answers=("a", "b"), people=300)
-        embedded.make(wanted, Ports(shuffler=port, analyzer=0))
+        design = quick(question="?", answers=("a", "b"), people=300)
+        embedded.make(design, {"shuffler": port, "analyzer": 0})
         said = run("up", str(tmp_path / "up")).refusal()
     assert f"it is running already, or another program has its port {port}" in said
 
@@ -239,7 +239,6 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     services = SimpleNamespace(
         embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
-        addresses=SimpleNamespace(analyzer="http://localhost:2", dashboard="", page=""),
     )
     invite(services)
     line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)

@@ -27,9 +27,9 @@ from shoal.report import finite
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring
 from shoal.service.ops import backup
-from shoal.service.ops.administration import surveys_of, tokens_of
+from shoal.service.ops.administration import registered
 from shoal.service.ops.doctor import examine
-from shoal.service.ops.home import Home
+from shoal.service.ops.home import Home, opened
 from shoal.service.survey import Survey, summary
 
 COMMANDS = dict(commands.leaves())
@@ -79,6 +79,11 @@ def ring():
 
 def home():
     return Home(directory=Path("home"), role="shuffler")
+
+
+def of_store(read):
+    with opened(home()) as store:
+        return read(store)
 
 
 def survey():
@@ -162,7 +167,7 @@ EXAMPLES = {
             "home",
             lambda: {
                 "role": "shuffler",
-                "surveys": [each.to_dict() for each in surveys_of(home())],
+                "surveys": of_store(registered),
             },
             before=PARTY,
         )
@@ -182,13 +187,19 @@ EXAMPLES = {
         )
     ],
     "keys rotate": [Example("ring --dry-run", before=(KEYS,))],
-    "keys retire": [Example("ring 0", before=(KEYS,), wide=True)],
+    "keys retire": [
+        Example("ring 0", before=(KEYS,)),
+        Example("ring 0 --delete", before=(KEYS,)),
+        Example("ring 0", before=(KEYS.replace("shuffler", "analyzer"),)),
+    ],
     "keys token": [Example("home --label mine", before=PARTY)],
     "keys tokens": [
         Example(
             "home",
             lambda: {
-                "tokens": [each.to_dict(system_clock()) for each in tokens_of(home())],
+                "tokens": of_store(
+                    lambda store: [each.to_dict(system_clock()) for each in store.tokens.listed()]
+                ),
             },
             before=TOKEN,
         )

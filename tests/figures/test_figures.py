@@ -17,7 +17,7 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.figures import DRAWINGS, bounds
-from shoal.figures.drawing import Table
+from shoal.figures.drawing import Drawing, Table
 
 # Both sides of a comparison are certified; only the solvers' tolerance may lie between them.
 SLACK = 1 + 1e-5
@@ -25,11 +25,15 @@ SLACK = 1 + 1e-5
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory, numbers):
-    """All figures, each with few points, in one directory; and what was reported on the way."""
+    """All figures with few points in one directory, what was reported on the way, and the pages."""
     out = tmp_path_factory.mktemp("figures") / "not" / "there" / "yet"
-    told = []
-    written = figures.draw_all(out, progress=told.append, points=numbers.points)
-    return out, written, told
+    told, pages, draw = [], {}, Drawing.figure
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            Drawing, "figure", lambda d, table: pages.setdefault(d.name, draw(d, table))
+        )
+        written = figures.draw_all(out, progress=told.append, points=numbers.points)
+    return out, written, told, pages
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,7 @@ def tables(drawn):
 def read(path):
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return Table.of({name: float(v) if v else None for name, v in row.items()} for row in rows)
+    return Table([{name: float(v) if v else None for name, v in row.items()} for row in rows])
 
 
 def assert_ordered(table, *names):
@@ -71,7 +75,7 @@ def assert_rises(table, x, y):
 
 
 def test_every_figure_is_three_files(drawn, numbers):
-    out, written, told = drawn
+    out, written, told, _ = drawn
     expected = {f"{name}.{suffix}" for name in figures.NAMES for suffix in ("svg", "png", "csv")}
     assert {path.name for path in written} == expected == {path.name for path in out.iterdir()}
     assert told == list(figures.NAMES)
@@ -87,23 +91,12 @@ def test_every_figure_is_three_files(drawn, numbers):
             assert content.count(b"\n") > numbers.points
 
 
-# They are all written by the same few lines.
-@pytest.mark.parametrize("drawing", DRAWINGS[::5], ids=lambda drawing: drawing.name)
-def test_the_same_numbers_give_the_same_files(drawing, drawn, numbers, tmp_path):
-    written = drawing.write(numbers[drawing.name], tmp_path)
-    assert len(written) == 3
-    for path in written:
-        assert path.read_bytes() == (drawn[0] / path.name).read_bytes(), path.name
-    assert b"<dc:date>" not in (tmp_path / f"{drawing.name}.svg").read_bytes()
-
-
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)
-def test_no_text_is_cut_off_or_on_top_of_another(drawing, tables):
+def test_no_text_is_cut_off_or_on_top_of_another(drawing, drawn):
     from matplotlib.text import Text
 
     with plots.applied():
-        figure = drawing.figure(tables[drawing.name])
-        figure.canvas.draw()
+        figure = drawn[3][drawing.name]
         page = figure.bbox
         # Of an annotation, the words alone, without the line that leads to them.
         boxes = [(text.get_text(), Text.get_window_extent(text)) for text in _shown_texts(figure)]
@@ -139,10 +132,20 @@ def _overlap(box, other):
     )
 
 
-def test_only_one_figure_is_drawn_if_asked(tmp_path):
-    written = figures.draw_all(tmp_path, only="epsilon-vs-n-large", points=4)
-    assert {path.stem for path in written} == {"epsilon-vs-n-large"}
-    assert len(list(tmp_path.iterdir())) == 3
+def test_the_same_numbers_give_the_same_files_whatever_the_users_settings(drawn, numbers, tmp_path):
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.size": 31.0}):
+        before = dict(mpl.rcParams)
+        written = figures.draw_all(tmp_path, only="randomizers", points=numbers.points)
+        assert dict(mpl.rcParams) == before
+    assert {path.name for path in written} == {
+        f"randomizers.{end}" for end in ("svg", "png", "csv")
+    }
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+    for path in written:
+        assert path.read_bytes() == (drawn[0] / path.name).read_bytes(), path.name
+    assert b"<dc:date>" not in (tmp_path / "randomizers.svg").read_bytes()
 
 
 def test_a_wrong_name_names_the_right_ones(tmp_path):
@@ -160,16 +163,6 @@ def test_too_few_points_are_refused(tmp_path):
 def test_matplotlib_is_loaded_only_to_draw():
     code = "import sys; from shoal import figures; print('matplotlib' in sys.modules)"
     assert run_python(code).strip() == "False"
-
-
-def test_drawing_leaves_the_users_settings_alone(tables, tmp_path):
-    import matplotlib as mpl
-
-    with mpl.rc_context({"font.size": 31.0}):
-        before = dict(mpl.rcParams)
-        (drawing,) = (d for d in DRAWINGS if d.name == "randomizers")
-        drawing.write(tables["randomizers"], tmp_path)
-        assert dict(mpl.rcParams) == before
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)

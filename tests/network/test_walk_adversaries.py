@@ -16,7 +16,7 @@ from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
 from shoal.network import account
-from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
+from shoal.network.account import WalkAccountant, amplify_walk
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
 from shoal.network.profile import Reports, Weights, positive_part
@@ -60,7 +60,8 @@ def test_colluders_met_by_chance(seed):
     labels = caught_by_chance(walk, rounds, 0.2)
     truth = worst_delta(labels, TABLE, target=1, epsilons=[0.2])[0]
     # One of three people may collude, so two are counted on: that only adds to the bound.
-    found = walk_profile(walk, rounds, randomizer=RESPONSE, collusion=0.2, user=1)
+    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, collusion=0.2)
+    found = accountant.profile(rounds, user=1)
     assert truth <= found.routes[0].delta(0.2) * (1 + 1e-9)
 
 
@@ -93,7 +94,8 @@ def test_averaging_the_deltas_of_caught_walks_is_no_bound():
     averaged = probability * each[0] + probability * (1 - probability) * each[1]
     averaged += (1 - probability) ** 2 * each[2]
     assert truth > averaged * 1.001
-    found = walk_profile(walk, rounds, randomizer=RESPONSE, collusion=probability, user=0)
+    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, collusion=probability)
+    found = accountant.profile(rounds, user=0)
     assert truth <= found.routes[0].delta(epsilon)
 
 
@@ -101,7 +103,7 @@ def test_more_colluders_are_worse_and_none_is_the_plain_walk():
     walk = Walk(random_regular(200, 8, seed=2))
     plain = amplify_walk(walk, 10, local_epsilon=1.0, delta=1e-3)
     found = [
-        walk_profile(walk, 10, local_epsilon=1.0, collusion=c).delta(plain.epsilon)
+        WalkAccountant(walk=walk, local_epsilon=1.0, collusion=c).profile(10).delta(plain.epsilon)
         for c in (1e-12, 1e-4, 1e-2)
     ]
     # One percent of epsilon is worth about ten of this delta.
@@ -160,7 +162,8 @@ def test_one_report_a_holder(seed):
     source = np.random.default_rng(seed)
     nodes, rounds = int(source.integers(2, 4)), int(source.integers(1, 5))
     walk = tiny_walk(source, nodes)
-    found = walk_profile(walk, rounds, randomizer=RESPONSE, submit="single", user=0)
+    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, submit="single")
+    found = accountant.profile(rounds, user=0)
     bound = [found.routes[0].delta(epsilon) for epsilon in (0.0, 0.3)]
     for data in itertools.product((0, 1), repeat=nodes - 1):
         truth = single_truth(walk, rounds, 0, (0.0, 0.3), data)
@@ -180,13 +183,13 @@ def test_the_sum_of_unequal_weights_is_enclosed(seed, holders, epsilon):
         exact += max(total, 0.0) * math.prod(chances[i] for i in draws)
     sums = np.append(0.0, np.cumsum(np.sort(law)[::-1]))
     sums[-1] = 1.0
-    found = positive_part(pair, Weights.above(sums), epsilon)
+    found = positive_part(pair, Weights(sums), epsilon)
     assert exact <= found <= 1.25 * exact + 0.02
 
 
 def test_equal_weights_are_the_shuffle():
     n = 1000
-    shares = Weights.above(np.arange(n + 1) / n)
+    shares = Weights(np.arange(n + 1) / n)
     (pair,) = BlanketLaw.generic(1.0).pairs
     for epsilon in (0.05, 0.15, 0.3):
         central = enclose(pair, n=n, epsilon=epsilon)
@@ -202,10 +205,10 @@ def test_several_people_are_covered_by_one_vector():
         sums[1:] = np.maximum(sums[1:], np.cumsum(np.sort(row)[::-1]))
     sums[-1] = 1.0
     (pair,) = RESPONSE.pairs
-    together = positive_part(pair, Weights.above(sums), 0.1)
+    together = positive_part(pair, Weights(sums), 0.1)
     for row in rows:
         alone = np.append(0.0, np.cumsum(np.sort(row)[::-1]))
-        assert positive_part(pair, Weights.above(alone), 0.1) <= together * 1.005
+        assert positive_part(pair, Weights(alone), 0.1) <= together * 1.005
 
 
 def test_one_report_a_holder_on_a_mixed_regular_graph_is_the_shuffle():

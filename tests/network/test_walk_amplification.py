@@ -23,7 +23,6 @@ from shoal.network.account import (
     cost,
     rounds_for,
     user_epsilons,
-    walk_profile,
 )
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
@@ -365,7 +364,7 @@ def test_walks_that_cannot_be_accounted_for_so():
     with pytest.raises(InvalidArgumentError, match="view 'final' for a whole profile"):
         WalkAccountant(walk=Walk(ring(9)), local_epsilon=1.0, view="traffic").profile(3)
     with pytest.raises(InvalidArgumentError, match="one message here"):
-        walk_profile(Walk(ring(9)), 3, randomizer=_Several())
+        WalkAccountant(walk=Walk(ring(9)), randomizer=_Several()).profile(3)
 
 
 class _Several:

@@ -16,7 +16,7 @@ from shoal.accounting.exact import worst_shuffle
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.network import law
-from shoal.network.account import WalkAccountant, amplify_walk, walk_profile
+from shoal.network.account import WalkAccountant, amplify_walk
 from shoal.network.generators import complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.law import Floor, Moments, StopLoss
@@ -34,7 +34,7 @@ def book(pages):
 
 
 def walked_delta(process, rounds, *, epsilons, user, randomizer):
-    found = walk_profile(process, rounds, randomizer=randomizer, user=user)
+    found = WalkAccountant(walk=process, randomizer=randomizer).profile(rounds, user=user)
     return [found.routes[0].delta(epsilon) for epsilon in epsilons]
 
 
@@ -82,7 +82,7 @@ def test_a_walk_that_has_forgotten_its_origin_is_the_uniform_shuffle():
     for k, local in ((2, 1.0), (3, 2.0)):
         own = BlanketLaw.randomized_response(k=k, epsilon=local)
         central = PrivacyProfile(own, 4)
-        late = walk_profile(walk, 400, randomizer=own)
+        late = WalkAccountant(walk=walk, randomizer=own).profile(400)
         for epsilon in (0.0, 0.2, 0.5 * local):
             assert late.delta(epsilon) == pytest.approx(central.delta(epsilon), rel=1e-6)
 

@@ -80,9 +80,8 @@ class Service:
             accepts=self.shuffler.keyring.accepts,
             most=10_000,
         )
-        receipts = self.shuffler.store.reports.receive(upload.arrivals) if upload.arrivals else []
         refused = sum(map(len, upload.refused.values()))
-        return sum(receipt.new for receipt in receipts), refused
+        return self.shuffler.store.reports.receive(upload.arrivals), refused
 
     # Work
 

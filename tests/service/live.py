@@ -419,9 +419,9 @@ def _mix(half, stop, done):
     worker = ShufflerWorker(half.store, half.keyring, Pool(0), pace=Pace(reports=7, gather=0))
     original = half.store.batches.finish
 
-    def finish(batch, *details):
-        original(batch, *details)
-        done.append(batch.id)
+    def finish(batch, digest):
+        original(batch, digest)
+        done.append(batch.header.batch)
 
     half.store.batches.finish = finish
     stopped = False

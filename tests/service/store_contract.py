@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 
 from factories import DAY, example
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import SurveyId
+from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import ManualClock
@@ -35,7 +36,7 @@ from shoal.service.errors import (
     UnreadableError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Arrival, Receipt
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches
 from shoal.service.wire import Wire
@@ -62,8 +63,8 @@ def records(survey, reports):
 
 
 def send(store, survey, numbers, key=0):
-    (receipt,) = store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))])
-    return receipt
+    """How many of these reports are new."""
+    return store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))])
 
 
 def open_all(store, *, inner_key=0, rejected=0):
@@ -72,8 +73,7 @@ def open_all(store, *, inner_key=0, rejected=0):
     while claim := store.reports.claim(1000, LEASE):
         valid = claim.count - rejected
         survey = store.surveys.get(claim.survey)
-        parts = {inner_key: (records(survey, valid), valid)} if valid else {}
-        store.reports.finish(claim, parts, rejected)
+        store.reports.finish(claim, {inner_key: records(survey, valid)} if valid else {})
         opened += claim.count
     return opened
 
@@ -84,20 +84,19 @@ def fill(store, survey, numbers, **options):
 
 
 def draft(batch):
-    """Write a batch's file; its digest, records and bytes."""
+    """Write a batch's file; its digest."""
     with batch.draft.open("wb") as file:
         file.write(batch.header.to_bytes())
         for part in batch.parts:
             file.write(part.read_bytes())
-    data = batch.draft.read_bytes()
-    return sha256(data).hexdigest(), batch.header.records, len(data)
+    return sha256(batch.draft.read_bytes()).hexdigest()
 
 
 def shuffle(store):
     batch = store.batches.claim(LEASE)
-    digest, count, size = draft(batch)
-    store.batches.finish(batch, digest, count, size)
-    return batch.id, digest
+    digest = draft(batch)
+    store.batches.finish(batch, digest)
+    return batch.header.batch, digest
 
 
 def states(database):
@@ -245,7 +244,7 @@ class StoreContract:
         send(store, survey, range(20))
         assert open_all(again) == 20
         again.batches.advance()
-        assert again.batches.claim(LEASE).survey == survey.id
+        assert again.batches.claim(LEASE).header.survey == survey.id
 
     def test_a_removal_and_an_upload_do_not_miss_each_other(self, store, again, survey):
         for number in range(10):
@@ -267,20 +266,20 @@ class StoreContract:
 
     def test_each_report_counts_once_within_a_group(self, store, database, survey):
         twice = make_reports(survey, [1, 2, 1])
-        receipts = store.reports.receive(
+        new = store.reports.receive(
             [Arrival(survey.id, 0, twice), Arrival(survey.id, 0, make_reports(survey, [2, 3]))]
         )
-        assert receipts == [Receipt(2, 1), Receipt(1, 1)]
+        assert new == 3
         claim = store.reports.claim(100, LEASE)
         assert store.reports.read(claim) == make_reports(survey, [1, 2, 3])
         assert rows_of(database, schema.waiting_tags) == 3
 
     def test_each_report_counts_once_over_groups_and_restarts(self, store, again, survey):
-        assert send(store, survey, range(100)) == Receipt(100, 0)
-        assert send(store, survey, range(100)) == Receipt(0, 100)
-        assert send(again, survey, range(50, 150)) == Receipt(50, 50)
+        assert send(store, survey, range(100)) == 100
+        assert send(store, survey, range(100)) == 0
+        assert send(again, survey, range(50, 150)) == 50
         fill(again, survey, range(140, 1200))
-        assert send(store, survey, range(1200)) == Receipt(0, 1200)
+        assert send(store, survey, range(1200)) == 0
         assert open_all(store) == 0
 
     def test_keys_and_surveys_have_reports_of_their_own(self, store, survey):
@@ -289,7 +288,7 @@ class StoreContract:
         body = make_reports(survey, range(5))
         arrivals = [Arrival(survey.id, 1, body), Arrival(other.id, 1, body)]
         arrivals.append(Arrival(survey.id, 0, body))
-        assert store.reports.receive(arrivals) == [Receipt(5, 0)] * 3
+        assert store.reports.receive(arrivals) == 15
         claimed = Counter()
         while claim := store.reports.claim(100, LEASE):
             assert store.reports.read(claim) == body
@@ -306,7 +305,7 @@ class StoreContract:
             with pytest.raises(error):
                 store.reports.receive([good, bad])
         assert rows_of(database, schema.waiting_tags) == 0
-        assert store.reports.receive([]) == []
+        assert store.reports.receive([]) == 0
 
     @pytest.mark.parametrize("place", ["intake.before-segment", "intake.after-segment"])
     def test_nothing_counts_before_the_commit(
@@ -321,7 +320,7 @@ class StoreContract:
         assert len(written) == (place == "intake.after-segment")
         assert store.garbage.collect() == len(written)
         assert names(directory / "segments") == []
-        assert send(store, survey, range(10)) == Receipt(10, 0)
+        assert send(store, survey, range(10)) == 10
         assert store.reports.read(store.reports.claim(100, LEASE)) == make_reports(
             survey, range(10)
         )
@@ -334,7 +333,7 @@ class StoreContract:
             with pytest.raises(StoreUnavailableError, match="No space left"):
                 send(store, survey, range(10))
         assert rows_of(database, schema.waiting_tags) == 5
-        assert send(store, survey, range(10)) == Receipt(5, 5)
+        assert send(store, survey, range(10)) == 5
         body = store.reports.read(store.reports.claim(100, LEASE))
         halves = make_reports(survey, range(5)), make_reports(survey, range(5, 10))
         assert body in {b"".join(halves), b"".join(reversed(halves))}
@@ -345,7 +344,7 @@ class StoreContract:
         with monkeypatch.context() as patch:
             _fail_disk(patch, "write")
             with pytest.raises(StoreUnavailableError):
-                store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
+                store.reports.finish(claim, {0: records(survey, 10)})
         assert states(database) == []
         store.reports.leases.release(claim.owner, rows=claim.rows)
         assert open_all(store) == 10
@@ -413,7 +412,7 @@ class StoreContract:
             mine = 0
             worker = (store, again)[number % 2]
             while claim := worker.reports.claim(4, LEASE):
-                worker.reports.finish(claim, {0: (records(survey, claim.count), claim.count)}, 0)
+                worker.reports.finish(claim, {0: records(survey, claim.count)})
                 mine += claim.count
             return mine
 
@@ -432,9 +431,9 @@ class StoreContract:
         clock.advance(1)
         taken = again.reports.claim(100, LEASE)
         assert (taken.count, taken.attempts, late.attempts) == (10, 1, 0)
-        parts = {0: (records(survey, 10), 10)}
+        parts = {0: records(survey, 10)}
         with pytest.raises(LeaseLostError):
-            store.reports.finish(late, parts, 0)
+            store.reports.finish(late, parts)
         assert names(directory / "parts") == []
         for refused in (
             lambda work: store.reports.leases.release(work.owner, rows=work.rows),
@@ -444,9 +443,9 @@ class StoreContract:
         ):
             with pytest.raises(LeaseLostError):
                 refused(late)
-        again.reports.finish(taken, parts, 0)
+        again.reports.finish(taken, parts)
         with pytest.raises(LeaseLostError):
-            again.reports.finish(taken, parts, 0)
+            again.reports.finish(taken, parts)
         assert states(database) == [("OPEN", 10)]
         assert len(names(directory / "parts")) == 1
 
@@ -456,7 +455,7 @@ class StoreContract:
         clock.advance(LEASE)
         assert store.reports.claim(100, LEASE).count == 10
         with pytest.raises(LeaseLostError):
-            store.reports.finish(late, {0: (records(survey, 10), 10)}, 0)
+            store.reports.finish(late, {0: records(survey, 10)})
 
     def test_a_lease_is_renewed(self, store, again, clock, survey):
         send(store, survey, range(10))
@@ -465,7 +464,7 @@ class StoreContract:
         store.reports.leases.renew(claim.owner, LEASE, rows=claim.rows)
         clock.advance(LEASE - 1)
         assert again.reports.claim(100, LEASE) is None
-        store.reports.finish(claim, {}, 10)
+        store.reports.finish(claim, {})
 
     def test_slow_work_brings_no_report_closer_to_the_end(self, store, again, clock, survey):
         """Leases are short: whoever opens reports too slowly says at least that they open."""
@@ -477,7 +476,7 @@ class StoreContract:
             clock.advance(LEASE)
             assert again.reports.claim(100, LEASE).attempts == 1
             with pytest.raises(LeaseLostError):
-                store.reports.finish(late, {0: (records(survey, 5), 5)}, 0)
+                store.reports.finish(late, {0: records(survey, 5)})
             store.reports.acquit(late)
             clock.advance(LEASE)
 
@@ -487,7 +486,7 @@ class StoreContract:
         clock.advance(-DAY)
         assert again.reports.claim(100, LEASE).count == 10
 
-    def test_what_kills_its_worker_ends_up_alone_and_is_set_aside(
+    def test_what_kills_its_worker_ends_up_alone_as_a_dead_letter(
         self, store, clock, database, survey
     ):
         for number in range(20):
@@ -518,14 +517,12 @@ class StoreContract:
     def test_every_report_of_a_claim_is_accounted_for(self, store, database, survey):
         send(store, survey, range(10))
         claim = store.reports.claim(100, LEASE)
-        for parts, rejected in (
-            ({0: (records(survey, 9), 9)}, 0),
-            ({0: (records(survey, 9), 10)}, 0),
-            ({0: (b"", 0)}, 10),
-        ):
+        for wrong in (records(survey, 11), records(survey, 10)[1:], b""):
             with pytest.raises(InvalidArgumentError):
-                store.reports.finish(claim, parts, rejected)
+                store.reports.finish(claim, {0: wrong})
         assert states(database) == []
+        store.reports.finish(claim, {0: records(survey, 9)})
+        assert store.reports.tallies(survey.id) == {"opened": 9, "rejected": 1}
 
     # When a batch closes
 
@@ -570,7 +567,7 @@ class StoreContract:
         clock.advance(HOUR)
         assert store.batches.advance() == []  # more of them wait, and might be enough
         claim = store.reports.claim(100, LEASE)
-        store.reports.finish(claim, {}, 9)
+        store.reports.finish(claim, {})
         assert [step.state for step in store.batches.advance()] == ["EXPIRED"]
         assert store.batches.purge() == 1
         assert store.batches.purge() == 0
@@ -614,8 +611,7 @@ class StoreContract:
     def test_a_batch_has_one_key_of_the_analyzer(self, store, database, clock, survey):
         send(store, survey, range(30))
         claim = store.reports.claim(100, LEASE)
-        parts = {1: (records(survey, 12), 12), 2: (records(survey, 9), 9)}
-        store.reports.finish(claim, parts, 9)
+        store.reports.finish(claim, {1: records(survey, 12), 2: records(survey, 9)})
         fill(store, survey, [30], inner_key=1)
         clock.advance(HOUR)
         store.batches.advance()
@@ -754,7 +750,7 @@ class StoreContract:
         assert store.batches.listed(survey.id)[0].state == "PURGED"
         store.batches.acknowledge(survey.id, batch, REQUEST, digest)
         assert store.garbage.collect() == 1  # the segment
-        assert send(store, survey, range(20)) == Receipt(0, 20)
+        assert send(store, survey, range(20)) == 0
 
     @pytest.mark.usefixtures("sealed")
     def test_a_crash_while_deleting_is_made_good(self, store, directory, survey, monkeypatch):
@@ -776,19 +772,19 @@ class StoreContract:
         assert again.batches.claim(LEASE) is None
         clock.advance(LEASE)
         taken = again.batches.claim(LEASE)
-        assert (late.id, late.parts) == (taken.id, taken.parts)
+        assert (late.header, late.parts) == (taken.header, taken.parts)
         assert late.draft != taken.draft
         draft(late)
-        again.batches.finish(taken, *draft(taken))
-        path = again.batches.release(survey.id, taken.id, REQUEST)
+        again.batches.finish(taken, draft(taken))
+        path = again.batches.release(survey.id, taken.header.batch, REQUEST)
         before = path.read_bytes()
         # Another order, as it would be.
         data = late.draft.read_bytes()
         late.draft.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         changed = sha256(late.draft.read_bytes()).hexdigest()
         with pytest.raises(LeaseLostError):
-            store.batches.finish(late, changed, late.header.reports, len(data))
-        assert again.batches.release(survey.id, taken.id, REQUEST).read_bytes() == before
+            store.batches.finish(late, changed)
+        assert again.batches.release(survey.id, taken.header.batch, REQUEST).read_bytes() == before
         assert store.garbage.collect() == 2  # the segment, and the file that lost
         assert names(directory / "batches") == [path.name]
 
@@ -798,9 +794,9 @@ class StoreContract:
         clock.advance(LEASE)
         taken = again.batches.claim(LEASE)
         with pytest.raises(LeaseLostError):
-            store.batches.finish(late, *draft(late))
+            store.batches.finish(late, draft(late))
         assert store.batches.listed(survey.id) == []
-        again.batches.finish(taken, *draft(taken))
+        again.batches.finish(taken, draft(taken))
         assert [info.state for info in store.batches.listed(survey.id)] == ["SHUFFLED"]
 
     @pytest.mark.usefixtures("sealed")
@@ -808,21 +804,28 @@ class StoreContract:
         late = store.batches.claim(LEASE)
         clock.advance(LEASE)
         taken = again.batches.claim(LEASE)
-        again.batches.finish(taken, *draft(taken))
+        again.batches.finish(taken, draft(taken))
         with pytest.raises(LeaseLostError):
-            store.batches.finish(late, *draft(late))  # byte for byte the same
-        assert again.batches.release(survey.id, taken.id, REQUEST).exists()
+            store.batches.finish(late, draft(late))  # byte for byte the same
+        assert again.batches.release(survey.id, taken.header.batch, REQUEST).exists()
 
     @pytest.mark.usefixtures("sealed")
     def test_a_draft_is_the_whole_batch(self, store):
         batch = store.batches.claim(LEASE)
-        digest, count, size = draft(batch)
-        for arguments in ((digest, count + 1, size), (digest, count, size - 1), ("", count, size)):
-            with pytest.raises(InvalidArgumentError):
-                store.batches.finish(batch, *arguments)
+        draft(batch)
+        whole = batch.draft.read_bytes()
+        other = replace(batch.header, key=batch.header.key + 1).to_bytes()
+        for wrong, error in (
+            (whole[:-1], MalformedError),
+            (whole + b"\0", MalformedError),
+            (other + whole[len(batch.header.to_bytes()) :], InvalidArgumentError),
+        ):
+            batch.draft.write_bytes(wrong)
+            with pytest.raises(error):
+                store.batches.finish(batch, sha256(wrong).hexdigest())
         batch.draft.unlink()
         with pytest.raises(UnreadableError):
-            store.batches.finish(batch, digest, count, size)
+            store.batches.finish(batch, sha256(whole).hexdigest())
 
     @pytest.mark.usefixtures("sealed")
     def test_what_a_crash_left_is_swept_and_nothing_else(self, store, directory, survey):
@@ -833,18 +836,22 @@ class StoreContract:
         mine = claim.owner.rpartition("/")[2]
         (directory / "parts" / f"{mine}-0").write_bytes(b"about to be committed")
         (directory / "parts" / f"{'0' * 32}-0").write_bytes(b"of a crash")
-        (directory / "batches" / f"{batch.id}-{'1' * 16}.batch").write_bytes(b"renamed, perhaps")
+        (directory / "batches" / f"{batch.header.batch}-{'1' * 16}.batch").write_bytes(
+            b"renamed, perhaps"
+        )
         (directory / "batches" / f"{'2' * 32}-{'1' * 16}.batch").write_bytes(b"of nobody")
-        (directory / "batches" / f"{batch.id}-{'3' * 32}.draft").write_bytes(b"of a lost lease")
+        (directory / "batches" / f"{batch.header.batch}-{'3' * 32}.draft").write_bytes(
+            b"of a lost lease"
+        )
         kept_parts, kept_batches = len(names(directory / "parts")) - 1, 2
         assert store.garbage.collect() == 3
         assert len(names(directory / "parts")) == kept_parts
         assert len(names(directory / "batches")) == kept_batches
         (directory / "parts" / f"{mine}-0").unlink()
-        store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
-        store.batches.finish(batch, *draft(batch))
+        store.reports.finish(claim, {0: records(survey, 10)})
+        store.batches.finish(batch, draft(batch))
         assert store.garbage.collect() == 2  # the segment, and the file that lost
-        assert store.batches.release(survey.id, batch.id, REQUEST).exists()
+        assert store.batches.release(survey.id, batch.header.batch, REQUEST).exists()
         assert store.garbage.collect() == 0
 
     def test_a_crash_after_the_part_is_written_counts_nothing(
@@ -856,7 +863,7 @@ class StoreContract:
         with monkeypatch.context() as patch:
             patch.setattr(failpoints, "reached", _dying_at("opening.part-written"))
             with pytest.raises(ZeroDivisionError):
-                store.reports.finish(claim, {0: (records(survey, 10), 10)}, 0)
+                store.reports.finish(claim, {0: records(survey, 10)})
         assert states(database) == []
         assert again.garbage.collect() == 0  # the lease has not ended
         clock.advance(LEASE)
@@ -965,7 +972,7 @@ class StoreContract:
         assert store.reports.waiting_keys() == set()
         assert store.forget_key(1) == 20
         assert store.forget_key(1) == 0
-        assert send(store, survey, range(5), key=2) == Receipt(0, 5)
+        assert send(store, survey, range(5), key=2) == 0
         assert rows_of(database, schema.tags) == 5
 
     def test_tokens_are_kept_as_hashes(self, store, database, survey, clock):

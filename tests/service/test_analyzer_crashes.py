@@ -10,9 +10,8 @@ import pytest
 from analyzer_kit import START, Analyzer, Others, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import AnalyzerWorker, Collector
-from shoal.service.analyzer.collection import Collections
 from shoal.service.analyzer.results import Results
-from shoal.service.db.leases import LEASE
+from shoal.service.db.leases import LEASE, Leases
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
 from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool
@@ -159,10 +158,11 @@ def test_work_that_was_taken_over_is_dropped(analyzer):
     with pytest.raises(LeaseLostError):
         collections.move(held, schema.RECEIVED, key=0, reports=100, records=100)
     with pytest.raises(LeaseLostError):
-        collections.renew(held)
-    collections.release(held)
+        collections.leases.renew(held.owner, LEASE)
+    with pytest.raises(LeaseLostError):
+        collections.leases.release(held.owner)
     assert collections.find(survey.id, BATCH).owner == taken.owner, "not ours to release"
-    collections.release(taken)
+    collections.leases.release(taken.owner)
     assert slow.step().published == (BATCH,)
     assert_published_once(analyzer, survey)
 
@@ -203,13 +203,13 @@ def test_a_full_disk_keeps_nobody_for_longer_than_a_lease(analyzer, monkeypatch)
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
 
-    def full(*_words):
+    def full(*_words, **_named):
         raise StoreUnavailableError("writing", "database or disk is full")
 
     with monkeypatch.context() as patched:
         patched.setattr(Results, "publish", full)
-        patched.setattr(Collections, "release", full)
-        patched.setattr(Collections, "renew", full)
+        patched.setattr(Leases, "release", full)
+        patched.setattr(Leases, "renew", full)
         with pytest.raises(StoreUnavailableError):
             analyzer.collect(survey)
     assert analyzer.collect(survey).leased == 1

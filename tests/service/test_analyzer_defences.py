@@ -269,7 +269,8 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
     collections = analyzer.store.collections
     held = collections.claim(collections.request(survey.id, analyzer.shuffler.offers()[0]))
     sources.download(analyzer.store.incoming, held, analyzer.shuffler)
-    collections.release(collections.move(held, schema.RECEIVED, key=0, reports=60, records=60))
+    collections.move(held, schema.RECEIVED, key=0, reports=60, records=60)
+    collections.leases.release(held.owner)
     late = collect.Collector(
         analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), talk_seconds=-1
     )

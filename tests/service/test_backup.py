@@ -296,7 +296,7 @@ def _reject_some(service):
     """Gather one of two extents of a segment, which is then overwritten and not deleted."""
     reports = service.shuffler.store.reports
     claim = reports.claim(1, 60)
-    reports.finish(claim, {}, claim.count)
+    reports.finish(claim, {})
     assert reports.erase(claim.extents) == []
 
 

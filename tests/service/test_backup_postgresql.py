@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from psycopg.conninfo import conninfo_to_dict
 
 from service.backup_kit import CROWD, Service
 from shoal.service.db import Database
@@ -125,12 +126,12 @@ def test_a_password_is_in_no_list_of_processes(monkeypatch):
     monkeypatch.setattr(backup.shutil, "which", lambda name: f"/bin/{name}")
     url = sa.make_url("postgresql+psycopg://me:hunter2@db.example:5433/shoal?sslmode=require")
     backup.run("pg_dump", ["--format=custom"], url)
-    backup.fill_postgresql(url, Path("x.dump"))
+    backup.run("pg_restore", ["x.dump"], url)
     for words, env in seen:
         assert "hunter2" not in " ".join(words)
         assert env["PGPASSWORD"] == "hunter2"
         (address,) = (word for word in words if word.startswith("--dbname="))
-        given = dict(each.split("=") for each in address.removeprefix("--dbname=").split())
+        given = conninfo_to_dict(address.removeprefix("--dbname="))
         expected = {"host": "db.example", "port": "5433", "sslmode": "require"}
         assert given == expected | {"user": "me", "dbname": "shoal"}
 

@@ -37,8 +37,7 @@ class OldIntake:
         self._reports = Reports(self.database, self.surveys, self.segments, batches, space, clock)
 
     def take(self, survey, report):
-        (receipt,) = self._reports.receive([Arrival(survey.id, 0, report)])
-        return receipt.new
+        return self._reports.receive([Arrival(survey.id, 0, report)])
 
     def close(self):
         self.segments.close()

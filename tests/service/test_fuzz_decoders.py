@@ -32,7 +32,7 @@ from shoal.sealing.envelope import pad, unpad
 from shoal.service import opening
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.batch_file import BatchFile, BatchHeader
-from shoal.service.client.protocol import Rejected, Response, Retry, read_receipt
+from shoal.service.client.protocol import Response, Retry, read_receipt
 from shoal.service.http.problems import ProblemError
 from shoal.service.keyring.key_list import KeyList, unverified
 from shoal.service.peers.sockets import framed, read_frame
@@ -96,7 +96,7 @@ def replied(body):
     """A shuffler's answer to a client."""
     for status in (202, 400, 503):
         response = Response(status, {}, body)
-        with contextlib.suppress(Retry, Rejected):
+        with contextlib.suppress(Retry):
             read_receipt(response, 3)
         response.problem()
 

@@ -27,7 +27,7 @@ class Model:
         self.ring = Ring(schedule=schedule or Schedule(), looked=START)
         self.true, self.wrong = START, 0
         self.deleted = {}
-        self.add(at_once=True)
+        self.add(begins=self.now)
 
     @property
     def now(self):
@@ -259,7 +259,7 @@ def test_the_last_key_needs_a_replacement():
 def test_numbers_end():
     model = Model()
     model.ring = Ring(schedule=Schedule(), looked=START, unused=255)
-    model.add(at_once=True)
+    model.add(begins=model.now)
     assert model.states() == {255: ACTIVE}
     with pytest.raises(KeyringError, match="make a new ring"):
         rotation.check_room(model.ring)

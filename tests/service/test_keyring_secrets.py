@@ -18,7 +18,6 @@ from shoal.sealing import SUITES, Envelope, SurveyId
 from shoal.service.clock import ManualClock
 from shoal.service.keyring import (
     DamagedKeyringError,
-    Inheritance,
     KeyGoneError,
     KeyList,
     Keyring,
@@ -341,7 +340,8 @@ def test_a_full_ring_is_not_written_again_and_again(place, clock, tmp_path):
         role="shuffler",
         protection=Protection.none(),
         clock=clock,
-        heir_of=Inheritance(identity=first.directory / "identity", first_number=255),
+        identity=first.directory / "identity",
+        first_number=255,
     )
     assert last.numbers_left == 0
     clock.advance(30 * DAY - HOUR)
@@ -489,7 +489,8 @@ def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
         role="shuffler",
         protection=guarded(),
         clock=clock,
-        heir_of=Inheritance(identity=kept, first_number=2),
+        identity=kept,
+        first_number=2,
     )
     assert heir.fingerprint == lost.fingerprint
     assert current(heir, clock).number == 2
@@ -500,7 +501,8 @@ def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
                 tmp_path / "more",
                 role="shuffler",
                 protection=guarded(),
-                heir_of=Inheritance(identity=kept, first_number=first),
+                identity=kept,
+                first_number=first,
             )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from command_kit import shoal
-from running_kit import Quick
+from running_kit import quick
 from shoal.explain.text import moment
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
@@ -24,7 +24,7 @@ from shoal.service.ops.doctor import party_findings
 from shoal.service.ops.health import State
 from shoal.service.ops.home import HomeError, WrongPartyError, check_party, home_of, opened
 from shoal.service.ops.processes import Settings, run_analyzer
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shoal.service.survey import Party
@@ -42,8 +42,8 @@ def parties(tmp_path):
         role: Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
         for role, ring in rings.items()
     }
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
-    survey = wanted.survey(places["shuffler"], places["analyzer"], system_clock())
+    design = quick(question="?", answers=("a", "b"), people=300)
+    survey = design(places["shuffler"], places["analyzer"], system_clock())
     (tmp_path / "survey.json").write_bytes(survey.to_bytes())
     return survey
 
@@ -458,19 +458,19 @@ def test_a_token_says_where_it_is_good_for(tmp_path, parties):
 
 def test_half_a_directory_is_made_anew_with_the_same_keys(tmp_path):
     embedded = Embedded(directory=tmp_path / "both")
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
-    first = embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+    design = quick(question="?", answers=("a", "b"), people=300)
+    first = embedded.make(design, {"shuffler": 1, "analyzer": 2})
     assert not (embedded.directory / "up.unfinished").exists()
     (embedded.directory / "up.json").rename(embedded.directory / "up.unfinished")  # interrupted
     assert embedded.ports() is None
-    again = embedded.make(wanted, Ports(shuffler=3, analyzer=4))
+    again = embedded.make(design, {"shuffler": 3, "analyzer": 4})
     assert again.shuffler.fingerprint == first.shuffler.fingerprint
     assert embedded.survey() == again
-    assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+    assert embedded.ports() == {"shuffler": 3, "analyzer": 4}
 
 
 def test_a_directory_interrupted_at_any_point_is_taken_up_again(tmp_path, monkeypatch):
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    design = quick(question="?", answers=("a", "b"), people=300)
     real, names = up.write_private, []
     for place in range(5):
         embedded = Embedded(directory=tmp_path / str(place))
@@ -484,12 +484,12 @@ def test_a_directory_interrupted_at_any_point_is_taken_up_again(tmp_path, monkey
 
         monkeypatch.setattr(up, "write_private", write)
         try:
-            embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+            embedded.make(design, {"shuffler": 1, "analyzer": 2})
         except KeyboardInterrupt:
             assert embedded.ports() is None
             monkeypatch.setattr(up, "write_private", real)
-            embedded.make(wanted, Ports(shuffler=3, analyzer=4))
-            assert embedded.ports() == Ports(shuffler=3, analyzer=4)
+            embedded.make(design, {"shuffler": 3, "analyzer": 4})
+            assert embedded.ports() == {"shuffler": 3, "analyzer": 4}
         names = written
     assert names == ["up.unfinished", "survey.json", "token", "up.json"]
 
@@ -499,8 +499,8 @@ def test_somebody_elses_files_are_neither_replaced_nor_joined(tmp_path, name):
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o755)
     (theirs / name).write_text("mine")
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
+    design = quick(question="?", answers=("a", "b"), people=300)
     with pytest.raises(HomeError, match=f"did not make .{name}.; nothing was changed"):
-        Embedded(directory=theirs).make(wanted, Ports(shuffler=1, analyzer=2))
+        Embedded(directory=theirs).make(design, {"shuffler": 1, "analyzer": 2})
     assert [path.name for path in theirs.iterdir()] == [name]
     assert (theirs / name).read_text() == "mine"

@@ -14,7 +14,17 @@ from starlette.applications import Starlette
 from running_kit import Asking
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import health
-from shoal.service.ops.health import Fact, Readiness, State, Steadiness, disk, fail, ok, warn, worst
+from shoal.service.ops.health import (
+    Examination,
+    Fact,
+    Readiness,
+    State,
+    Steadiness,
+    disk,
+    fail,
+    ok,
+    warn,
+)
 from shoal.service.ops.metrics import WithHealth
 
 NOW = 1_800_000_000
@@ -66,9 +76,12 @@ def test_a_check_that_cannot_look_has_failed(tmp_path):
 
 
 def test_the_worst_decides():
-    assert worst([]) is State.OK
-    assert worst([ok("a", ""), warn("b", "", "")]) is State.WARN
-    assert worst([warn("b", "", ""), fail("c", "", ""), ok("a", "")]) is State.FAIL
+    def worst(*findings):
+        return Examination({"a": [], "b": list(findings)}).state
+
+    assert worst() is State.OK
+    assert worst(ok("a", ""), warn("b", "", "")) is State.WARN
+    assert worst(warn("b", "", ""), fail("c", "", ""), ok("a", "")) is State.FAIL
 
 
 @pytest.mark.usefixtures("fresh")

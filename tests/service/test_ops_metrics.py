@@ -6,10 +6,10 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from running_kit import Asking, Quick, reports
+from running_kit import Asking, quick, reports
 from shoal.service.clock import system_clock
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
@@ -18,16 +18,14 @@ from shoal.service.ops import metrics
 from shoal.service.ops.facts import batch_metrics, disk_metrics, key_metrics
 from shoal.service.ops.health import Fact, Readiness, fail, ok
 from shoal.service.ops.home import opened
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
 
 def registry(sources):
     """As the metrics' own application reads them."""
-    collected = CollectorRegistry(auto_describe=False)
-    collected.register(metrics.Reading(tuple(sources)))
-    return collected
+    return metrics.Reading(tuple(sources))
 
 
 def values(found):
@@ -136,8 +134,8 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
     embedded = Embedded(directory=tmp_path / "both")
-    wanted = Quick(question="?", answers=("a", "b"), people=300)
-    embedded.make(wanted, Ports(shuffler=1, analyzer=2))
+    design = quick(question="?", answers=("a", "b"), people=300)
+    embedded.make(design, {"shuffler": 1, "analyzer": 2})
     home, survey = embedded.home("shuffler"), embedded.survey()
     sent = reports(embedded, 300)
     ring = home.keyring(Protection.none())

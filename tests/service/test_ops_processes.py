@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 import http_kit
-from running_kit import Quick, Service, opened, reports, wait_for
+from running_kit import Service, opened, quick, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db.leases import Leases
 from shoal.service.keyring import Protection
@@ -22,10 +22,11 @@ from shoal.service.opening import Pool
 from shoal.service.ops.administration import add_survey
 from shoal.service.ops.home import home_of
 from shoal.service.ops.processes import Settings, run_worker
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.tables import extents
+from shoal.service.shuffler.worker import Pace
 
 MARK = "zebra7391"
 MARKED = {
@@ -43,7 +44,7 @@ TRACES = [MARK.encode(), b"203.0.113.77", b"127.0.0.2"]
 @pytest.fixture
 def embedded(tmp_path):
     made = Embedded(directory=tmp_path / "both")
-    made.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    made.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return made
 
 
@@ -138,7 +139,7 @@ def test_a_worker_that_is_stopped_while_it_works_gives_its_claim_back(embedded, 
         closing(ShufflerStore(database, home.directory, system_clock)) as store,
     ):
         store.reports.receive([Arrival(survey.id, 0, b"".join(sent[:20]))])
-        run_worker(Settings(home=home, protection=Protection.none(), gather=0))
+        run_worker(Settings(home=home, protection=Protection.none(), pace=Pace(gather=0)))
         assert during == [[1, 1]]
         assert claims() == [0, 1]
         assert store.reports.tallies(survey.id)["opened"] == 20

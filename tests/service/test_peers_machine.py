@@ -29,10 +29,9 @@ SURVEYS = {
 
 
 def network_of(graph, *, survey=None, seed=0, **wires):
-    peers, places, server = swarm(graph, survey=survey, seed=seed)
-    place = places[0]
-    collector = Collector(pair=server, directory=place.directory, wire=place.wire)
-    return MemoryNetwork(peers, collector, **wires), collector, places
+    peers, server = swarm(graph, survey=survey, seed=seed)
+    collector = Collector(pair=server, directory=peers[0].directory, wire=peers[0].wire)
+    return MemoryNetwork(peers, collector, **wires), collector, peers
 
 
 def collected(network, collector, n, *, first=100, rounds=1):
@@ -42,7 +41,7 @@ def collected(network, collector, n, *, first=100, rounds=1):
 
 
 def test_a_report_changes_hands_when_it_is_acknowledged():
-    (one, two), _, _ = swarm(PAIR)
+    (one, two), _ = swarm(PAIR)
     (send,) = one.begin(1, online=True)
     assert two.begin(1, online=True)[0].to == 0
     assert send.to == 1
@@ -116,7 +115,7 @@ def test_holders_follow_the_stationary_law(monkeypatch):
 
 
 def test_a_lost_receipt_leaves_the_sender_in_doubt_and_nothing_twice():
-    (one, two), _, _ = swarm(PAIR)
+    (one, two), _ = swarm(PAIR)
     (send,) = one.begin(1, online=True)
     two.begin(1, online=True)
     assert two.receive(send.frame) is not None
@@ -136,14 +135,14 @@ def test_a_lost_receipt_leaves_the_sender_in_doubt_and_nothing_twice():
 def test_doubt_outlasts_the_other_ones_absence():
     """Asked again, the same peer under the same token; drawing again could double the report."""
     for seed in range(8):
-        peers, places, _ = swarm(TRIANGLE, seed=seed)
-        one, wire = peers[0], places[0].wire
+        peers, _ = swarm(TRIANGLE, seed=seed)
+        one, wire = peers[0], peers[0].wire
         (send,) = one.begin(1, online=True)
-        asked = {(send.to, Link(wire.hop, 1).open(send.frame, send.to, places[send.to].pair).token)}
+        asked = {(send.to, Link(wire.hop, 1).open(send.frame, send.to, peers[send.to].pair).token)}
         one.deadline()
         for number in (2, 3):
             (again,) = one.begin(number, online=True)
-            link, pair = Link(wire.hop, number), places[again.to].pair
+            link, pair = Link(wire.hop, number), peers[again.to].pair
             asked.add((again.to, link.open(again.frame, again.to, pair).token))
             one.unreachable(again.to)
             one.deadline()
@@ -153,7 +152,7 @@ def test_doubt_outlasts_the_other_ones_absence():
 def test_what_never_left_draws_again():
     drawn = Counter()
     for seed in range(40):
-        (one, _, _), _, _ = swarm(TRIANGLE, seed=seed)
+        (one, _, _), _ = swarm(TRIANGLE, seed=seed)
         (send,) = one.begin(1, online=True)
         one.unreachable(send.to)
         one.deadline()
@@ -167,10 +166,10 @@ def test_the_order_of_frames_on_a_link_says_nothing(monkeypatch):
     free_sealing(monkeypatch)
     places_of_report = Counter()
     for seed in range(300):
-        (one, _), places, _ = swarm(PAIR, survey=PeerSurvey(rounds=1, cover=3), seed=seed)
-        link = Link(places[0].wire.hop, 1)
+        (one, two), _ = swarm(PAIR, survey=PeerSurvey(rounds=1, cover=3), seed=seed)
+        link = Link(one.wire.hop, 1)
         sends = one.begin(1, online=True)
-        kinds = [link.open(send.frame, 1, places[1].pair).kind for send in sends]
+        kinds = [link.open(send.frame, 1, two.pair).kind for send in sends]
         places_of_report[kinds.index(Kind.REPORT)] += 1
     assert sorted(places_of_report) == [0, 1, 2]
     assert all(abs(n - 100) < 6 * np.sqrt(300 * 2 / 9) for n in places_of_report.values())
@@ -178,8 +177,8 @@ def test_the_order_of_frames_on_a_link_says_nothing(monkeypatch):
 
 def test_a_layer_that_leads_off_the_graph_is_dropped():
     square = [[1, 3], [0, 2], [1, 3], [2, 0]]
-    peers, places, _ = swarm(square, survey=PeerSurvey(rounds=2, mode="onion"))
-    wire, directory = places[0].wire, places[0].directory
+    peers, _ = swarm(square, survey=PeerSurvey(rounds=2, mode="onion"))
+    wire, directory = peers[0].wire, peers[0].directory
     link = Link(wire.hop, 1)
     report = wire.inner.seal(b"\x00", directory.server)
     peers[1].begin(1, online=True)
@@ -323,7 +322,7 @@ def test_with_cover_every_link_is_as_busy_as_every_other(kind):
 
 
 def test_what_does_not_fit_under_the_cover_waits():
-    peers, _, _ = swarm([[1], [0]], survey=PeerSurvey(rounds=3, cover=1))
+    peers, _ = swarm([[1], [0]], survey=PeerSurvey(rounds=3, cover=1))
     one, two = peers
     for _ in range(4):
         one.keep(b"\x00")
@@ -337,7 +336,7 @@ def test_what_does_not_fit_under_the_cover_waits():
 
 def test_more_doubts_than_cover_do_not_multiply():
     survey = PeerSurvey(rounds=9, cover=1)
-    (one, two), _, _ = swarm([[1], [0]], survey=survey)
+    (one, two), _ = swarm([[1], [0]], survey=survey)
     one.keep(b"\x01")
     for number in (1, 2, 3):  # nothing is answered: the one report in doubt is said again
         two.begin(number, online=True)
@@ -382,12 +381,12 @@ def test_a_holder_submits_in_random_order_or_a_uniform_one(monkeypatch, submit):
     first = Counter()
     survey = PeerSurvey(rounds=1, submit=submit)
     for seed in range(300):
-        (one, _), places, server = swarm(PAIR, survey=survey, seed=seed)
+        (one, _), server = swarm(PAIR, survey=survey, seed=seed)
         one.keep(b"\x01")
         one.keep(b"\x01")
-        collector = Collector(pair=server, directory=places[0].directory, wire=places[0].wire)
+        collector = Collector(pair=server, directory=one.directory, wire=one.wire)
         order = [parcel.payload for parcel in one._held]
-        link = Link(places[0].wire.submission, 2)
+        link = Link(one.wire.submission, 2)
         sends = one.submit(2, online=True)
         opened = [link.open(send.frame, SERVER, server).payload for send in sends]
         assert sorted(opened) == sorted(order) or (submit == "single" and len(opened) == 1)
@@ -422,7 +421,7 @@ def test_the_server_gives_no_order_away():
 
 
 def test_frames_that_are_not_for_us_have_no_answer():
-    (one, two, three), _, _ = swarm(TRIANGLE)
+    (one, two, three), _ = swarm(TRIANGLE)
     (send,) = one.begin(1, online=True)
     assert two.receive(send.frame) is None  # no round
     two.begin(2, online=True)
@@ -438,15 +437,15 @@ def test_frames_that_are_not_for_us_have_no_answer():
 
 def test_strangers_and_forged_receipts_change_nothing():
     square = [[1, 3], [0, 2], [1, 3], [2, 0]]
-    peers, places, _ = swarm(square)
-    link, directory = Link(places[0].wire.hop, 1), places[0].directory
+    peers, _ = swarm(square)
+    link, directory = Link(peers[0].wire.hop, 1), peers[0].directory
     (send,) = peers[0].begin(1, online=True)
-    stranger = Frame(Kind.REPORT, 2, bytes(16), bytes(places[0].wire.inner.size))
+    stranger = Frame(Kind.REPORT, 2, bytes(16), bytes(peers[0].wire.inner.size))
     assert peers[0].receive(link.seal(stranger, 0, directory)) is None
     for sender in (1, 3):
         forged = Frame(Kind.RECEIPT, sender, bytes(16))
         assert peers[0].receive(link.seal(forged, 0, directory)) is None
-    heard = link.open(send.frame, send.to, places[send.to].pair)
+    heard = link.open(send.frame, send.to, peers[send.to].pair)
     wrong = Frame(Kind.RECEIPT, 4 - send.to, heard.token)  # the other neighbour's word
     peers[0].receive(link.seal(wrong, 0, directory))
     assert peers[0].holding == 1
@@ -464,8 +463,8 @@ def test_arbitrary_frames_have_no_answer(data):
 @given(st.binary(max_size=200))
 def test_arbitrary_content_of_genuine_envelopes_does_no_harm(data):
     """Whoever knows a peer's key can say anything to it."""
-    for (one, _), places, server in (FUZZED["hop"], FUZZED["onion"]):
-        wire, directory = places[0].wire, places[0].directory
+    for (one, _), server in (FUZZED["hop"], FUZZED["onion"]):
+        wire, directory = one.wire, one.directory
         collector = Collector(pair=server, directory=directory, wire=wire)
         one.begin(1, online=True)
         collector.begin(1)
@@ -490,8 +489,8 @@ FUZZED["collector"] = network_of(PAIR)[1]
 
 def test_reports_without_a_message_are_left_out_and_counted():
     n = 3
-    network, collector, places = network_of(TRIANGLE)
-    wire, directory = places[0].wire, places[0].directory
+    network, collector, peers = network_of(TRIANGLE)
+    wire, directory = peers[0].wire, peers[0].directory
     link = Link(wire.submission, 50)
     collector.begin(50)
     bad = [

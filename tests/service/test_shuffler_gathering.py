@@ -17,7 +17,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.service.db.database import Database
 from shoal.service.opening import Pool
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, Arrival, Receipt
+from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 from shuffler_kit import made
 
@@ -98,7 +98,7 @@ def moved(shuffler, reports, schedule, then=lambda: None):
     claim = shuffler.store.reports.claim(10**6, 60)
     assert claim.count == len(reports)
     records = bytes(claim.count * shuffler.wire.opened_bytes)
-    shuffler.store.reports.finish(claim, {3: (records, claim.count)}, 0)
+    shuffler.store.reports.finish(claim, {3: records})
     assert shuffler.store.reports.erase(claim.extents) == []
     assert shuffler.store.reports.sweep()
 
@@ -328,7 +328,7 @@ def test_a_locked_segment_is_erased_at_a_later_step(shuffler, tmp_path):
         gathered(worker)
         assert shuffler.tallies() == {"opened": 3}
         assert segment.exists()
-        assert shuffler.receive(shuffler.reports(1)) == Receipt(1, 0)  # into another file
+        assert shuffler.receive(shuffler.reports(1)) == 1  # into another file
     gathered(worker)
     assert not list((tmp_path / "segments").iterdir())
 
@@ -377,7 +377,7 @@ def test_a_worker_killed_before_it_erases_loses_and_doubles_nothing(shuffler, tm
     assert subprocess.run(words, env=variables, check=False).returncode == -9
     assert shuffler.tallies() == {"opened": 25}
     assert list((tmp_path / "segments").iterdir())
-    assert shuffler.receive(reports) == Receipt(0, 25)
+    assert shuffler.receive(reports) == 0
     shuffler.work()  # its garbage collection has no grace period
     assert not list((tmp_path / "segments").iterdir())
     shuffler.clock.advance(3700)
@@ -406,7 +406,7 @@ def test_a_tag_that_is_moved_meanwhile_is_still_a_duplicate(tmp_path, postgres_u
 
         add_tags(connection, 1, claim.key, tags)
     intake.join(30)
-    assert receipts == [Receipt(0, 3)]
+    assert receipts == [0]
     with shuffler.database.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.waiting_tags)) == 0
     shuffler.close()
@@ -420,5 +420,5 @@ def test_a_moved_tag_that_is_rolled_back_still_waits(tmp_path, postgres_url):
     with shuffler.database.write() as connection:
         shuffler.store.reports._gather(connection, claim)
         connection.rollback()
-    assert shuffler.receive(report) == Receipt(0, 1)
+    assert shuffler.receive(report) == 0
     shuffler.close()

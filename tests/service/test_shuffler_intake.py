@@ -12,7 +12,7 @@ from shoal.sealing import SurveyId
 from shoal.service.errors import StoreBusyError, StoreUnavailableError
 from shoal.service.http.problems import ProblemError
 from shoal.service.shuffler.intake import GroupCommit
-from shoal.service.shuffler.reports import Arrival, Receipt
+from shoal.service.shuffler.reports import Arrival
 
 SURVEY = SurveyId(bytes(32))
 FIRST = b"first"
@@ -38,7 +38,7 @@ class Store:
         if any(arrival.reports == b"held" for arrival in arrivals):
             raise StoreBusyError("writing", "somebody has its row")
         self.groups.append([arrival.reports for arrival in arrivals])
-        return [Receipt(1, 0) for _ in arrivals]
+        return len(arrivals)
 
 
 def arrival(content):

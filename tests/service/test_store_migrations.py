@@ -62,12 +62,22 @@ def differences(database, tree, metadata):
     ("tree", "metadata"),
     [("shuffler", schema.METADATA), ("analyzer", analyzer_schema.METADATA)],
 )
-def test_the_steps_lead_to_the_tables_of_this_version(database, tree, metadata):
+def test_a_new_store_has_the_tables_of_this_version(database, tree, metadata):
     assert database.revision(tree) is None
     assert database.migrate(tree) == migrations.head(tree) == database.revision(tree)
     database.require(tree)
     assert differences(database, tree, metadata) == []
     assert database.migrate(tree) == migrations.head(tree)
+
+
+def test_a_shufflers_tables_from_before_gatherings_are_brought_up_to_date(database):
+    database.migrate("shuffler")
+    with database.write() as connection:
+        schema.waiting_tags.drop(connection)
+        connection.execute(sa.text("UPDATE shuffler_revision SET version_num = '0004'"))
+    assert database.revision("shuffler") == "0004"
+    assert database.migrate("shuffler") == migrations.head("shuffler")
+    assert differences(database, "shuffler", schema.METADATA) == []
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Receipt, Segments, lock_number
+from shoal.service.shuffler.reports import Segments, lock_number
 from shoal.service.shuffler.store import ShufflerStore
 
 
@@ -283,11 +283,11 @@ def test_the_tags_of_rejected_reports_go(parts):
     send(parts.store, parts.survey, range(10), key=1)
     claim = parts.store.reports.claim(10, LEASE)
     rejected = make_reports(parts.survey, range(4))
-    parts.store.reports.finish(claim, {0: (records(parts.survey, 6), 6)}, 4, rejected)
+    parts.store.reports.finish(claim, {0: records(parts.survey, 6)}, rejected)
     assert rows_of(parts.database, schema.tags) == 6
     assert rows_of(parts.database, schema.waiting_tags) == 10
-    assert send(parts.store, parts.survey, range(10), key=claim.key) == Receipt(4, 6)
-    assert send(parts.store, parts.survey, range(10), key=1 - claim.key) == Receipt(0, 10)
+    assert send(parts.store, parts.survey, range(10), key=claim.key) == 4
+    assert send(parts.store, parts.survey, range(10), key=1 - claim.key) == 0
     assert states(parts.database) == [("OPEN", 6)]
 
 
@@ -301,16 +301,16 @@ def test_without_room_nothing_is_taken_in_and_everything_else_goes_on(lite, monk
     monkeypatch.setattr(files, "shutil", SimpleNamespace(disk_usage=usage))
     monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: now[0]))
     store = lite.opened(least_free=1 << 20)
-    assert send(store, lite.survey, [3]) == Receipt(1, 0)
+    assert send(store, lite.survey, [3]) == 1
     free[0] = 1 << 19
-    assert send(store, lite.survey, [4]) == Receipt(1, 0)  # looked at once a second
+    assert send(store, lite.survey, [4]) == 1  # looked at once a second
     now[0] += 1
     with pytest.raises(StoreUnavailableError, match="too little room"):
         send(store, lite.survey, [5])
     assert open_all(store) == 5
     free[0] = 1 << 20
     now[0] += 1
-    assert send(store, lite.survey, [5]) == Receipt(1, 0)
+    assert send(store, lite.survey, [5]) == 1
 
 
 # Segments
@@ -425,4 +425,4 @@ def test_a_copy_of_the_directory_is_the_same_place(lite, tmp_path):
     send(lite.store, lite.survey, range(3))
     shutil.copytree(lite.directory, tmp_path / "copy")
     again = ShufflerStore(lite.database, tmp_path / "copy", lite.clock)
-    assert send(again, lite.survey, range(3)).duplicate == 3
+    assert send(again, lite.survey, range(3)) == 0

@@ -87,8 +87,8 @@ class Schedule:
         valid = claim.count - invalid
         keys = self.random.integers(0, 2) if self.random.random() < 0.2 else 0
         self.moved += valid
-        parts = {int(keys): (records(self.survey, valid), valid)} if valid else {}
-        self.store.reports.finish(claim, parts, invalid)
+        parts = {int(keys): records(self.survey, valid)} if valid else {}
+        self.store.reports.finish(claim, parts)
 
     def advance(self):
         self.store.batches.advance()

@@ -51,7 +51,7 @@ def test_numbers_are_planned_too():
     survey = design.survey(**ABOUT)
     assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
     assert (survey.device.low, survey.device.high) == (0.0, 10.0)
-    assert design.expected(1200) < design.expected(600) < 10
+    assert expected_error(design.device, 1200) < expected_error(design.device, 600) < 10
 
 
 def test_errors_are_those_of_a_simulation():

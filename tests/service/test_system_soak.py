@@ -17,10 +17,10 @@ import sqlalchemy as sa
 import http_kit
 import load_kit
 from http_kit import BYTES
-from running_kit import Asking, Quick, Service, opened, reports, wait_for
+from running_kit import Asking, Service, opened, quick, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
-from shoal.service.ops.up import Embedded, Ports
+from shoal.service.ops.up import Embedded
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
 from shuffler_kit import DAY
@@ -81,7 +81,7 @@ def test_memory_and_journal_stay_as_they_are(tmp_path, capsys):
 @pytest.fixture
 def embedded(tmp_path):
     found = Embedded(directory=tmp_path / "both")
-    found.make(Quick(question="?", answers=("a", "b"), people=300), Ports(shuffler=1, analyzer=2))
+    found.make(quick(question="?", answers=("a", "b"), people=300), {"shuffler": 1, "analyzer": 2})
     return found
 
 

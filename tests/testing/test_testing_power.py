@@ -119,7 +119,7 @@ def test_four_partitions_of_one_message_cost_what_the_forecast_says(private):
 
 
 def target(k, distance, people):
-    return Target.of(np.full(k, 1 / k), distance, people=people, level=0.05)
+    return Target(np.full(k, 1 / k), distance, people=people, level=0.05)
 
 
 @pytest.mark.parametrize("k", [2, 6, 30])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
 from shoal.service.http.limits import Limits
 from shoal.service.ops import logs
-from shoal.service.ops.up import Embedded, Ports, Wanted
+from shoal.service.ops.up import Embedded, trial_survey
 from shoal.web.pages import pages
 
 
@@ -33,8 +34,8 @@ def shared(analyzer):
 def test_a_new_directory_has_a_link_that_logs_in(tmp_path):
     clock = ManualClock(1_800_000_000)
     embedded = Embedded(directory=tmp_path / "up")
-    wanted = Wanted(question="Which?", answers=("a", "b"), people=100)
-    survey = embedded.make(wanted, Ports(shuffler=1, analyzer=2), clock=clock)
+    design = partial(trial_survey, question="Which?", answers=("a", "b"), people=100)
+    survey = embedded.make(design, {"shuffler": 1, "analyzer": 2}, clock=clock)
     embedded.make_login(survey, clock=clock)
     assert stat.S_IMODE((embedded.directory / "dashboard").stat().st_mode) == 0o600
     place, _, token = (embedded.directory / "dashboard").read_text().strip().partition("#")

@@ -142,7 +142,7 @@ def each(function: Callable[[float], float], values: Numbers) -> Array:
     return np.array([function(value) for value in array.ravel().tolist()]).reshape(array.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Samples:
     """Points (epsilon >= 0, upper bound of delta), the first at 0."""
 

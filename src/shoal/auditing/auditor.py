@@ -119,7 +119,7 @@ def audit(
     # if it can be run by itself and sends one message.
     if not subject.alone or subject.several:
         local = None
-    budget = Budget.of(runs, len(candidates))
+    budget = Budget(runs, len(candidates))
     singles = min(max(runs, _SINGLES[0]), _SINGLES[1])
     part = 0.0 if local is None else _LOCAL_PART
     crowd_stakes = Stakes(2 * (runs - budget.total), delta, (1 - part) * (1 - confidence))
@@ -425,25 +425,17 @@ def _thresholds(values: Array) -> Array:
 # ---------------------------------------------------------------------------------- training
 
 
-@dataclass(frozen=True)
 class Budget:
-    """Runs on each data set: to compare so many of them, and to set the threshold."""
+    """Runs on each data set: to ``compare`` so many of them, and to ``settle`` the threshold.
 
-    compared: int
-    compare: int
-    settle: int
+    A fifth of the runs, a tenth if there are many: half to compare, half to settle.
+    """
 
-    @classmethod
-    def of(cls, runs: int, candidates: int) -> Budget:
-        """A fifth of the runs, a tenth if there are many: half to compare, half to settle."""
+    def __init__(self, runs: int, candidates: int) -> None:
         training = runs // (10 if runs > _MANY_RUNS else 5)
-        compared = max(1, min(COMPARED, candidates, training // (2 * _FEW_RUNS)))
-        return cls(compared, training // (2 * compared), training // 2)
-
-    @property
-    def total(self) -> int:
-        """Runs on each of the two worlds."""
-        return self.compared * self.compare + self.settle
+        self.compared = max(1, min(COMPARED, candidates, training // (2 * _FEW_RUNS)))
+        self.compare, self.settle = training // (2 * self.compared), training // 2
+        self.total = self.compared * self.compare + self.settle
 
 
 def trained_local(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.cli import main
+from shoal.command import main
 
 main()

@@ -40,15 +40,12 @@ class BackupOptions(Options):
     )
 
 
-@command(app, OPERATE)
+@command(app, OPERATE, server="shoal backup")
 def backup(options: BackupOptions) -> None:
     """Copy a shuffler or an analyzer into one file, as of one moment, while it goes on working.
 
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal backup", options.store)
     from shoal.service.ops import backup as backups
     from shoal.service.ops.home import home_of
 
@@ -97,16 +94,13 @@ class RestoreOptions(SecretOptions, Options):
     identity: Path | None = IDENTITY
 
 
-@command(app, OPERATE)
+@command(app, OPERATE, server="shoal restore")
 def restore(options: RestoreOptions) -> None:
     """Bring a shuffler or an analyzer back from a backup, into a directory of its own.
 
     Keys that should be deleted by now are deleted, and a new list is signed. The old directory
     must never be used again beside it.
     """
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal restore", options.store)
     from shoal.service.ops.restore import restore as bring_back
 
     os.umask(0o077)  # whatever is written is for this user alone

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +18,7 @@ from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Excludes, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, show_result, working
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.collect import AnalyzerWorker, Pass
@@ -50,49 +55,45 @@ class CollectOptions(SecretOptions, Options):
 
     def check(self) -> None:
         """Numbers, and files that cannot be written."""
-        checks.count(0, processes=self.processes)
         checks.positive(every=self.every)
         files.check(report=self.report, csv=self.csv)
 
 
-@command(app, COLLECT)
+@command(app, COLLECT, server="shoal collect")
 def collect(options: CollectOptions) -> None:
     """Pull closed batches from the shuffler, open and count them, and publish what they say.
 
     Each batch is published once, however often this runs or is interrupted.
     """
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal collect", options.store)
-    import logging
-
     from shoal.service.analyzer.collect import Pass
     from shoal.service.analyzer.source import TokenFile
+    from shoal.service.analyzer.store import AnalyzerStore
     from shoal.service.ops import administration
-    from shoal.service.ops.home import Home, refuse_both
-    from shoal.service.ops.processes import opened_analyzer
+    from shoal.service.ops.home import Home, check_party, refuse_both
+    from shoal.service.ops.processes import collector
 
     logging.getLogger("shoal").addHandler(logging.NullHandler())  # what is logged is printed here
     refuse_both(options.directory)
     home = Home(directory=options.directory, role="analyzer", store=options.store)
     tokens = TokenFile(options.token_file or options.directory / "token")
-    opened = opened_analyzer(
-        home,
-        tokens=None if options.offline else tokens,
-        unlock=options.protection,
-        **options.only("processes", "migrate"),
-    )
-    with opened as (store, worker):
-        surveys = store.surveys.all()
+    with closing(home.database(migrate=options.migrate)) as database:
+        store = AnalyzerStore(database, home.directory, system_clock)
+        surveys, passes = store.surveys.all(), dict[str, Pass]()
         if not surveys:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
-            surveys = [administration.find_survey(surveys, options.survey)]
-        if options.again is not None:
-            administration.ask_again(store, surveys, options.again)
-        if options.watch:
-            _watch(store, worker, surveys, options.every)
-        passes = _collected(worker, surveys)
+            surveys = [store.surveys.get(administration.survey_name(store, options.survey))]
+        if not options.offline:
+            tokens.check()
+            keyring = home.keyring(options.protection(home.keys))
+            check_party(store.surveys.all(), keyring, system_clock())
+            if options.again is not None:
+                administration.ask_again(store, surveys, options.again)
+            with collector(store, keyring, tokens, options.processes) as worker:
+                if options.watch:
+                    _watch(store, worker, surveys, options.every)
+                with working("collecting"):
+                    passes = worker.collect(surveys)
         results = [store.results.survey(survey.id) for survey in surveys]
     _write(options, results)
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
@@ -110,25 +111,16 @@ def collect(options: CollectOptions) -> None:
         raise RefusedError("; ".join(sorted(silent)))
 
 
-def _collected(worker: AnalyzerWorker | None, surveys: list[Survey]) -> dict[str, Pass]:
-    if worker is None:
-        return {}
-    with working("collecting"):
-        return worker.collect(surveys)
-
-
 def _watch(
-    store: AnalyzerStore, worker: AnalyzerWorker | None, surveys: list[Survey], every: float
+    store: AnalyzerStore, worker: AnalyzerWorker, surveys: list[Survey], every: float
 ) -> None:
     """Print what becomes of every batch, and the same problem once, without an end."""
-    import json
-    import time
-
     from shoal.service.analyzer.results import batch_sentence
 
     printed: set[str] = set()
     while True:
-        passes = _collected(worker, surveys)
+        with working("collecting"):
+            passes = worker.collect(surveys)
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
             for batch in done.published:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -35,34 +34,32 @@ _SEED = 2026
 _COMPARED = ("blanket", "optimal-clones", "clones", "fmt21-closed")
 
 # The topics and how popular each is among invented people.
-TOPICS = MappingProxyType(
-    {
-        "colds and flu": 2400,
-        "back pain": 1650,
-        "headache": 1300,
-        "sleep": 1150,
-        "allergies": 900,
-        "diet": 760,
-        "skin rash": 620,
-        "anxiety": 560,
-        "blood pressure": 470,
-        "pregnancy": 400,
-        "depression": 360,
-        "diabetes": 310,
-        "knee pain": 270,
-        "vaccination": 230,
-        "tinnitus": 190,
-        "contraception": 170,
-        "hair loss": 140,
-        "asthma": 120,
-        "addiction": 95,
-        "migraine": 80,
-        "hepatitis": 50,
-        "HIV": 38,
-        "cancer": 30,
-        "epilepsy": 22,
-    }
-)
+TOPICS = {
+    "colds and flu": 2400,
+    "back pain": 1650,
+    "headache": 1300,
+    "sleep": 1150,
+    "allergies": 900,
+    "diet": 760,
+    "skin rash": 620,
+    "anxiety": 560,
+    "blood pressure": 470,
+    "pregnancy": 400,
+    "depression": 360,
+    "diabetes": 310,
+    "knee pain": 270,
+    "vaccination": 230,
+    "tinnitus": 190,
+    "contraception": 170,
+    "hair loss": 140,
+    "asthma": 120,
+    "addiction": 95,
+    "migraine": 80,
+    "hepatitis": 50,
+    "HIV": 38,
+    "cancer": 30,
+    "epilepsy": 22,
+}
 
 
 class DemoOptions(BareOptions):

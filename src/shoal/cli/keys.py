@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import typer
 
+from shoal import checks
 from shoal.cli.app import OPERATE, Commands, app, printable
 from shoal.cli.options import Needs, Options, command, option, read_choice
 from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
 from shoal.cli.render import answer_lines, working
+from shoal.explain.text import plural
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Keyring
@@ -93,7 +96,7 @@ class NewOptions(SecretOptions, Options):
 @command(keys)
 def new(options: NewOptions) -> None:
     """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
-    from shoal.service.keyring import Inheritance, Keyring, Schedule
+    from shoal.service.keyring import Keyring, Schedule
     from shoal.service.keyring.key_list import DAY
     from shoal.service.keyring.words import new_document
 
@@ -101,9 +104,6 @@ def new(options: NewOptions) -> None:
         active=options.active * DAY, expired=options.expired * DAY, listed=options.listed * DAY
     )
     protection = options.protection_of(options.kind, new=True, **options.only("cost"))
-    heir_of = None
-    if options.identity is not None and options.first_number is not None:
-        heir_of = Inheritance(identity=options.identity, first_number=options.first_number)
     with working("making keys"):
         ring = Keyring.create(
             options.directory,
@@ -111,7 +111,8 @@ def new(options: NewOptions) -> None:
             suites=tuple(options.suite or [X25519]),
             protection=protection,
             schedule=schedule,
-            heir_of=heir_of,
+            identity=options.identity,
+            first_number=options.first_number or 0,
         )
     values = ring.to_dict() | {"protection": options.kind}
     answer_lines(options, values, new_document(ring, options.key_file))
@@ -210,17 +211,20 @@ class TokenOptions(PartyOptions):
     )
 
 
-@command(keys)
+@command(keys, server="shoal keys token")
 def token(options: TokenOptions) -> None:
     """Print a new token: of a shuffler to collect batches, of an analyzer to read results.
 
     It is printed once and kept as a hash: put it into a file that only its user may read.
     """
-    home = options.home("shoal keys token")
-    from shoal.service.ops import administration
+    with options.opened() as (home, store):
+        from shoal.service.keyring.key_list import DAY
+        from shoal.service.ops.administration import survey_name
 
-    text, survey = administration.make_token(home, **options.only("survey", "days", "label"))
-    name = None if survey is None else str(survey.id)
+        lifetime = checks.count(days=options.days) * DAY
+        survey = None if options.survey is None else survey_name(store, options.survey)
+        text = store.tokens.add(options.label, survey, lifetime)
+    name = None if survey is None else str(survey)
     values = {"token": text, "role": home.role, "survey": name, "days": options.days}
     answer_lines(options, values, text)
     after = {
@@ -233,16 +237,16 @@ def token(options: TokenOptions) -> None:
         typer.echo(f"next: {after[home.role]}", err=True)  # what is piped is the token alone
 
 
-@command(keys)
+@command(keys, server="shoal keys tokens")
 def tokens(options: PartyOptions) -> None:
     """List the tokens that were made: label, what for, until when. The tokens nobody has."""
-    home = options.home("shoal keys tokens")
-    from shoal.service.clock import system_clock
-    from shoal.service.ops import administration
+    with options.opened() as (_, store):
+        listed = store.tokens.listed()
+    from shoal.service.ops.administration import tokens_document
 
-    listed, now = administration.tokens_of(home), system_clock()
+    now = system_clock()
     values = {"tokens": [token.to_dict(now) for token in listed]}
-    answer_lines(options, values, administration.tokens_document(listed, now))
+    answer_lines(options, values, tokens_document(listed, now))
 
 
 class RevokeOptions(PartyOptions):
@@ -251,14 +255,13 @@ class RevokeOptions(PartyOptions):
     label: str = option("The label it was made with.", name="LABEL")
 
 
-@command(keys)
+@command(keys, server="shoal keys revoke")
 def revoke(options: RevokeOptions) -> None:
     """Make the tokens of a label worthless, from now on and for good."""
-    home = options.home("shoal keys revoke")
-    from shoal.explain.text import plural
-    from shoal.service.ops import administration
+    with options.opened() as (_, store):
+        from shoal.service.ops.administration import revoke_token
 
-    revoked = administration.revoke_token(home, options.label)
+        revoked = revoke_token(store, options.label)
     values = {"label": options.label, "revoked": revoked}
     text = f"revoked {plural(revoked, 'token')} with the label {printable(options.label)}"
     answer_lines(options, values, text)

@@ -247,9 +247,12 @@ class Options(BareOptions):
 
 
 def command(
-    app: typer.Typer, panel: str | None = None, name: str | None = None
+    app: typer.Typer, panel: str | None = None, name: str | None = None, *, server: str = ""
 ) -> Callable[[Function], Function]:
-    """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``."""
+    """Register a function of :class:`Options` as a command, in this panel of ``shoal --help``.
+
+    ``server`` is what it is called, if it is refused where the server's packages are missing.
+    """
 
     def register(function: Function) -> Function:
         kind: type[BareOptions] = get_type_hints(function)["options"]
@@ -259,6 +262,10 @@ def command(
                 options = kind(**values)
                 options.obey(*options.rules)
                 options.check()
+                if server:
+                    from shoal.service.ops.health import need_server
+
+                    need_server(server, getattr(options, "store", None))
                 function(options)
             except InvalidArgumentError as error:
                 raise in_options(error, kind) from error

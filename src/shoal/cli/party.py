@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +16,7 @@ from shoal.cli.options import BareOptions, Options, option
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection
+    from shoal.service.ops.administration import Store
     from shoal.service.ops.home import Home
 
 KEPT = "What it keeps"
@@ -47,14 +50,14 @@ class PartyOptions(Options):
     directory: Path = option("The shuffler's or the analyzer's directory.", name="DIR")
     store: str | None = STORE
 
-    def home(self, command: str) -> Home:
-        """The party, if what the command needs is installed."""
-        from shoal.service.ops.health import need_server
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Home, Store]]:
+        """The party and its store."""
+        from shoal.service.ops.home import home_of, opened
 
-        need_server(command, self.store)
-        from shoal.service.ops.home import home_of
-
-        return home_of(self.directory, self.store)
+        home = home_of(self.directory, self.store)
+        with opened(home) as store:
+            yield home, store
 
 
 class SecretOptions(BareOptions):

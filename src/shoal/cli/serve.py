@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 _WHERE = "Where it listens"
 _MUCH = "What one address may have"
 _LOG = "What it tells"
-_SETTINGS = (
-    *("host", "port", "socket", "metrics_host", "metrics_port", "metrics_socket"),
-    *("identity", "migrate", "processes", "pause", "gather", "gather_reports", "behind_proxy"),
-)
 
 serve = typer.Typer(
     cls=Commands,
@@ -64,12 +61,8 @@ class ProcessOptions(BareOptions):
     def begin(self, role: Role) -> Settings:
         """Open the keys, begin to log and to follow the parent; what the process is started with.
 
-        A directory that is not the party's is refused first, and so is a missing component.
+        A directory that is not the party's is refused first.
         """
-        from shoal.service.ops.health import need_server
-
-        need_server("shoal serve", self.store)
-        from shoal.service.http.limits import BY_ADDRESS, Limits
         from shoal.service.http.server import allow_many_files
         from shoal.service.ops import logs
         from shoal.service.ops.home import Home, refuse_both
@@ -77,11 +70,8 @@ class ProcessOptions(BareOptions):
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
-        home.check()
         home.check_role()
-        protection = None
-        if isinstance(self, KeyOptions):
-            protection = self.protection(home.keys, self.identity)
+        settings = Settings(home=home, **self.settings(home.keys))
         os.umask(0o077)  # whatever is written is for this user alone
         allow_many_files()
         try:
@@ -90,12 +80,11 @@ class ProcessOptions(BareOptions):
             raise RefusedError(f"cannot write to {self.log}: {error.strerror or error}") from error
         if self.with_parent:
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
-        settings = self.only(*(name for name in _SETTINGS if name in self.declared))
-        if isinstance(self, ListenOptions):
-            limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
-            unlimited = replace(limits, address_rate=None)
-            settings["limits"] = unlimited if self.behind_proxy else limits
-        return Settings(home=home, protection=protection, **settings)
+        return settings
+
+    def settings(self, _keys: Path) -> dict[str, Any]:
+        """What these options say of the process, and what opens the keys in this directory."""
+        return self.only("metrics_host", "metrics_port", "metrics_socket", "migrate")
 
 
 class ListenOptions(ProcessOptions):
@@ -103,9 +92,7 @@ class ListenOptions(ProcessOptions):
 
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
-    behind_proxy: bool = option(
-        "All requests come from one address: no limit for it.", _WHERE, keyword="proxied"
-    )
+    behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
     address_connections: int = option(
         "Connections at once. IPv6: of a /64; a /56 has 4 times, a /48 16 times as much of all.",
         _MUCH,
@@ -118,6 +105,14 @@ class ListenOptions(ProcessOptions):
     limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
 
+    def settings(self, keys: Path) -> dict[str, Any]:
+        from shoal.service.http.limits import BY_ADDRESS, Limits
+
+        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+        if self.behind_proxy:
+            limits = replace(limits, address_rate=None)
+        return super().settings(keys) | self.only("host", "port", "socket") | {"limits": limits}
+
 
 class ShufflerOptions(ListenOptions):
     """A shuffler that takes reports in."""
@@ -126,7 +121,7 @@ class ShufflerOptions(ListenOptions):
     workers: int = option("Processes that take reports in.", WORK, default=1)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def shuffler(options: ShufflerOptions) -> None:
     """Take sealed reports in, and hand closed batches to the analyzer. Needs no passphrase.
 
@@ -136,7 +131,7 @@ def shuffler(options: ShufflerOptions) -> None:
     from shoal.service.ops.processes import run_intakes, run_shuffler
 
     if options.workers > 1:
-        run_intakes(settings, options.workers, log=options.log, level=options.log_level)
+        run_intakes(settings, options.workers, sys.argv[1:], heard=options.log is not None)
     else:
         run_shuffler(settings)
 
@@ -147,6 +142,14 @@ class KeyOptions(SecretOptions, ProcessOptions):
     identity: Path | None = IDENTITY
     processes: int = PROCESSES
 
+    def settings(self, keys: Path) -> dict[str, Any]:
+        from shoal.service.shuffler.worker import Pace
+
+        protection = self.protection(keys, self.identity)
+        pace = Pace(**self.only(*self.declared.keys() & {"pause", "gather", "gather_reports"}))
+        opening = {"protection": protection, "pace": pace}
+        return super().settings(keys) | self.only("identity", "processes") | opening
+
 
 class WorkerOptions(KeyOptions):
     """A worker, which opens what the shuffler takes in."""
@@ -156,7 +159,7 @@ class WorkerOptions(KeyOptions):
     gather_reports: int = option("Open them earlier when so many wait.", WORK, default=1000)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def worker(options: WorkerOptions) -> None:
     """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
     settings = options.begin("shuffler")
@@ -177,7 +180,7 @@ class AnalyzerOptions(KeyOptions, ListenOptions):
     pause: float = option(_PAUSE, WORK, default=30.0)
 
 
-@command(serve)
+@command(serve, server="shoal serve")
 def analyzer(options: AnalyzerOptions) -> None:
     """Collect batches, publish what they tell, and show it."""
     settings = options.begin("analyzer")
@@ -190,9 +193,8 @@ def analyzer(options: AnalyzerOptions) -> None:
     from shoal.web.pages import pages
 
     # Such pages take no answers: the log has it at once, and shoal doctor.
-    if lacking := assets.unbuilt():
-        values = {"role": "analyzer", "count": len(lacking)}
-        logs.say("browser_scripts_missing", level=logging.WARNING, **values)
+    if lacking := len(assets.unbuilt()):
+        logs.say("browser_scripts_missing", level=logging.WARNING, role="analyzer", count=lacking)
     token_file = options.shuffler_token or options.directory / "token"
     run_analyzer(
         settings,

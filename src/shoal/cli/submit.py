@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from shoal.cli.app import COLLECT, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
 from shoal.cli.render import answer_lines, print_lines, working
 from shoal.errors import ShoalError
+from shoal.explain.document import Document
+from shoal.explain.text import plural
 
 if TYPE_CHECKING:
-    from shoal.explain.document import Document
     from shoal.service.client import Client
     from shoal.service.client.randomize import Values
     from shoal.service.survey import Survey
@@ -31,7 +33,6 @@ _BEFORE = "What was sent before"
 _NOTHING_SENT = "nothing was sent"
 _GOES_ON = "the same command goes on"
 _ALONE = ("flush", "spent", "opt_out", "opt_in")
-_SHOWN = ("--flush", "--spent", "--opt-out", "--opt-in")
 _JOBS = "jobs"
 _JOB_STORAGE = 4 << 30
 _JOB_TRIES = 8
@@ -102,10 +103,10 @@ class SubmitOptions(Options):
     json: bool = option("Print JSON.", _BEFORE)
 
     rules = (
-        *(
-            Excludes(name, ("survey", "file", *_ALONE[place + 1 :]), f"{shown} stands alone")
-            for place, (name, shown) in enumerate(zip(_ALONE, _SHOWN, strict=True))
-        ),
+        Excludes("flush", ("survey", "file", *_ALONE[1:]), "--flush stands alone"),
+        Excludes("spent", ("survey", "file", *_ALONE[2:]), "--spent stands alone"),
+        Excludes("opt_out", ("survey", "file", "opt_in"), "--opt-out stands alone"),
+        Excludes("opt_in", ("survey", "file"), "--opt-in stands alone"),
         Required("survey", "a survey's file, or its address", unless=_ALONE),
         Needs("file", ("column",), "which column of the table has the answers"),
         Needs("column", ("file",), "the table that it is a column of"),
@@ -123,8 +124,6 @@ class SubmitOptions(Options):
 
     def client(self, place: Path) -> Client:
         """With an outbox in this place and the limits that were given."""
-        import math
-
         from shoal.service.client import Client, Policy, Settings
 
         limits = self.only(
@@ -253,41 +252,34 @@ def _read_answer() -> str:
 
 def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """By the person of this machine, and by the people of tables."""
+    from shoal.service.client import Flushed
+
     with _nothing_sent():
         clients = [stack.enter_context(options.client(place)) for place in _places(options)]
     try:
         with working("sending"):
-            return _carried_out(options, clients)
+            if options.flush:
+                flushed = Flushed.together([client.flush(everything=True) for client in clients])
+                return {"outcome": "flushed", **asdict(flushed)}, flushed.document()
+            if options.spent:
+                own, *jobs = (client.spent() for client in clients)
+                values, lines = own.to_dict(), str(own).splitlines()
+                for ledger in jobs:
+                    values |= {"jobs": ledger.to_dict()}
+                    lines += ["", "each one of the people of tables, at most:"]
+                    lines += str(ledger).splitlines()
+                return values, Document(lines[0], sentences=tuple(lines[1:]))
+            if options.opt_out:
+                reports = sum(client.opt_out() for client in clients)
+                wiped = f"{plural(reports, 'report')} {'was' if reports == 1 else 'were'} wiped"
+                document = Document(f"opted out: {wiped}, nothing more is answered")
+                return {"outcome": "wiped", "reports": reports}, document
+            for client in clients:
+                client.opt_in()
+            return {"outcome": "wiped", "reports": None}, Document("opted in")
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {_GOES_ON}", err=True)
         raise
-
-
-def _carried_out(
-    options: SubmitOptions, clients: list[Client]
-) -> tuple[dict[str, object], Document]:
-    from shoal.explain.document import Document
-    from shoal.explain.text import plural
-    from shoal.service.client import Flushed
-
-    if options.flush:
-        flushed = Flushed.together([client.flush(everything=True) for client in clients])
-        return {"outcome": "flushed", **asdict(flushed)}, flushed.document()
-    if options.spent:
-        own, *jobs = (client.spent() for client in clients)
-        values, lines = own.to_dict(), str(own).splitlines()
-        for ledger in jobs:
-            values |= {"jobs": ledger.to_dict()}
-            lines += ["", "each one of the people of tables, at most:", *str(ledger).splitlines()]
-        return values, Document(lines[0], sentences=tuple(lines[1:]))
-    if options.opt_out:
-        reports = sum(client.opt_out() for client in clients)
-        wiped = f"{plural(reports, 'report')} {'was' if reports == 1 else 'were'} wiped"
-        document = Document(f"opted out: {wiped}, nothing more is answered")
-        return {"outcome": "wiped", "reports": reports}, document
-    for client in clients:
-        client.opt_in()
-    return {"outcome": "wiped", "reports": None}, Document("opted in")
 
 
 def _places(options: SubmitOptions) -> list[Path]:

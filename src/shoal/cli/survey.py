@@ -16,6 +16,8 @@ from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Bounds, Excludes, OneOf, Options, Required, command, option, read_int
 from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.render import answer, answer_lines, print_lines, working
+from shoal.explain.text import plural
+from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
@@ -185,7 +187,6 @@ def new(options: NewOptions) -> None:
     """Find the randomizer that keeps the promise, say what it costs, and write the survey."""
     with working("designing"):
         from shoal.service.client.policy import Policy
-        from shoal.service.clock import system_clock
         from shoal.service.survey import Party, summary
         from shoal.service.survey.design import telling_minimum, tells_nothing
         from shoal.service.survey.document import party_fingerprint, refuse_overwriting
@@ -234,7 +235,6 @@ def show_survey(options: ShowOptions) -> None:
     """What a person who answers is promised, in words."""
     with working("reading"):
         from shoal.service.client.policy import Policy
-        from shoal.service.clock import system_clock
         from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
 
@@ -254,7 +254,6 @@ class CheckOptions(ShowOptions):
 def check_survey(options: CheckOptions) -> None:
     """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
     with working("checking"):
-        from shoal.service.clock import system_clock
         from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
 
@@ -273,16 +272,15 @@ class AddOptions(PartyOptions):
     directory: Path = option(_PARTY, _WHO, "DIR", name="--to", default=...)
 
 
-@command(survey)
+@command(survey, server="shoal survey add")
 def add(options: AddOptions) -> None:
     """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
-    home = options.home("shoal survey add")
-    from shoal.service.clock import system_clock
     from shoal.service.ops import administration
+    from shoal.service.ops.home import home_of
     from shoal.service.survey.document import read_survey
     from shoal.service.survey.summary import closed_note
 
-    read = read_survey(options.file)
+    home, read = home_of(options.directory, options.store), read_survey(options.file)
     new = administration.add_survey(read, home)
     collects = "collects for" if new else "collected already for"
     note = closed_note(read, system_clock())
@@ -295,15 +293,15 @@ def add(options: AddOptions) -> None:
     )
 
 
-@command(survey, name="list")
+@command(survey, name="list", server="shoal survey list")
 def list_surveys(options: PartyOptions) -> None:
     """List the surveys that a shuffler or an analyzer collects for."""
-    home = options.home("shoal survey list")
-    from shoal.service.ops import administration
+    with options.opened() as (home, store):
+        from shoal.service.ops.administration import registered, surveys_document
 
-    surveys = administration.surveys_of(home)
-    values = {"role": home.role, "surveys": [each.to_dict() for each in surveys]}
-    answer_lines(options, values, administration.surveys_document(home, surveys))
+        surveys = registered(store)
+    values = {"role": home.role, "surveys": surveys}
+    answer_lines(options, values, surveys_document(home, surveys))
 
 
 class RemoveOptions(PartyOptions):
@@ -313,14 +311,13 @@ class RemoveOptions(PartyOptions):
     directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 
-@command(survey)
+@command(survey, server="shoal survey remove")
 def remove(options: RemoveOptions) -> None:
     """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
-    home = options.home("shoal survey remove")
-    from shoal.explain.text import plural
-    from shoal.service.ops import administration
+    with options.opened() as (home, store):
+        from shoal.service.ops.administration import remove_survey
 
-    name, revoked = administration.remove_survey(home, options.survey)
+        name, revoked = remove_survey(store, options.survey)
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
     answer_lines(
         options,
@@ -336,24 +333,25 @@ class DeleteOptions(RemoveOptions):
     yes: bool = option("Delete without asking.", _WHO)
 
 
-@command(survey, name="delete-data")
-def delete_data(options: DeleteOptions) -> None:
+@command(survey, name="delete-data", server="shoal survey delete-data")
+def delete_survey_data(options: DeleteOptions) -> None:
     """Delete all that a party has of a survey that is over. Each party deletes its own.
 
     Results and batches that nobody has collected go, too; it cannot be undone.
     """
-    home = options.home("shoal survey delete-data")
-    from shoal.service.ops import administration
+    with options.opened() as (home, store):
+        from shoal.service.ops.administration import delete_data, survey_name
 
-    name = administration.survey_name(home, options.survey)
-    whose = f"the {home.role} in {options.directory}"
-    if not options.yes:
-        if not sys.stdin.isatty():
-            raise RefusedError(
-                "deleting cannot be undone: give --yes, or run this at a terminal, where it asks"
-            )
-        typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
-    deleted = administration.delete_data(home, name)
+        name = survey_name(store, options.survey)
+        whose = f"the {home.role} in {options.directory}"
+        if not options.yes:
+            if not sys.stdin.isatty():
+                raise RefusedError(
+                    "deleting cannot be undone: give --yes, or run this at a terminal, where it "
+                    "asks"
+                )
+            typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
+        deleted = delete_data(store, name)
     counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
     answer_lines(
         options,

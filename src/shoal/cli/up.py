@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import shlex
-import sys
+import signal
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
 from shoal import checks
-from shoal.cli.app import COLLECT, INTERRUPTED, RefusedError, app, printable
+from shoal.cli.app import COLLECT, RefusedError, app, printable
 from shoal.cli.options import Needs, Options, command, option
-from shoal.cli.render import chart, console, print_json, show, table, working
+from shoal.cli.render import chart, console, print_json, print_lines, show, table, working
+from shoal.explain.document import Document, Row, Table
+from shoal.explain.text import plain
+from shoal.explain.text import up as rounded_up
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
-    from shoal.service.ops.up import Job, Local, Wanted
+    from shoal.service.ops.up import Job, Local, TrialSurvey
 
 _WHAT = "What is asked"
 _WHO = "Who answers"
@@ -70,12 +73,13 @@ class UpOptions(Options):
                 f"got {self.port}"
             )
 
-    def wanted(self) -> Wanted:
+    def design(self) -> TrialSurvey:
         """The survey of a new directory."""
-        from shoal.service.ops.up import Wanted
+        from shoal.service.ops.up import trial_survey
 
         answers = (self.categories or _ANSWERS).split(",")
-        return Wanted(
+        return partial(
+            trial_survey,
             question=self.question or _QUESTION,
             answers=tuple(answer.strip() for answer in answers),
             people=self.simulate or _PEOPLE,
@@ -83,7 +87,7 @@ class UpOptions(Options):
         )
 
 
-@command(app, COLLECT)
+@command(app, COLLECT, server="shoal up")
 def up(options: UpOptions) -> None:
     """Shuffler, worker and analyzer on this machine, with keys, a survey and people if wanted.
 
@@ -91,9 +95,6 @@ def up(options: UpOptions) -> None:
     protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
-    from shoal.service.ops.health import need_server
-
-    need_server("shoal up")
     from shoal.service.ops import up as local
     from shoal.service.ops.processes import handling
     from shoal.service.ops.up import Embedded
@@ -107,8 +108,8 @@ def up(options: UpOptions) -> None:
     staying = False
     try:
         with (
-            handling(_interrupt),
-            local.running(options.directory, options.wanted, port=options.port) as (services, new),
+            handling(signal.default_int_handler),  # SIGTERM is as good as Ctrl-C
+            local.running(options.directory, options.design(), port=options.port) as services,
         ):
             target = services.survey.batches.target
             if options.once and (options.simulate or target) < target:  # no result would come
@@ -117,7 +118,7 @@ def up(options: UpOptions) -> None:
                     f"--simulate {target} or more, or leave --once out"
                 )
             if not options.json:
-                _introduce(services, new=new)
+                _introduce(services)
             with working("starting"):
                 services.wait_until_ready()
             shown = _simulated(options, services, began)
@@ -131,13 +132,7 @@ def up(options: UpOptions) -> None:
             again = shlex.quote(str(options.directory))
             console().print(f"Stopped. Go on with: shoal up {again}")
         if not staying:
-            sys.exit(INTERRUPTED)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM is as good as Ctrl-C; and Ctrl-C works where a shell has switched it off."""
-    del number, frame
-    raise KeyboardInterrupt
+            raise
 
 
 def _simulated(options: UpOptions, services: Local, began: float) -> int:
@@ -147,32 +142,33 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
     """
     from shoal.service.ops.up import invented
 
+    survey, analyzer = services.survey, services.survey.analyzer.url
     known = len(services.results().batches)
-    job = services.crowd.job()
+    job = services.job()
     if not job.finished:
         _send(services, job)
     if options.simulate is None:
         return known
     if job.finished or job.people != options.simulate:
-        job = services.crowd.begin(options.simulate, before=known)
+        job = services.begin(options.simulate, before=known)
         _send(services, job)
-    if job.people < services.survey.batches.target:
+    if job.people < survey.batches.target:
         typer.echo(f"{job.people:,} people sent a report; the batch closes when it is full.")
         return known
     with working("publishing"):
         services.wait_for_more(job.before)
-    answers = invented(services.survey, job.people)
-    truth = {each: answers.count(each) / job.people for each in services.survey.answers}
+    answers = invented(survey, job.people)
+    truth = {each: answers.count(each) / job.people for each in survey.answers}
     seconds = time.monotonic() - began
     results = services.results()
     if options.json:
         print_json(
             {
                 "directory": str(options.directory),
-                "shuffler": services.addresses.shuffler,
-                "analyzer": services.addresses.analyzer,
-                "page": services.addresses.page,
-                "dashboard": services.addresses.dashboard,
+                "shuffler": survey.shuffler.url,
+                "analyzer": analyzer,
+                "page": f"{analyzer}/answer/{survey.id}",
+                "dashboard": f"{analyzer}/dashboard",
                 "invented": truth,
                 "seconds": seconds,
                 "results": results.to_dict(),
@@ -186,7 +182,7 @@ def _simulated(options: UpOptions, services: Local, began: float) -> int:
 
 def _send(services: Local, job: Job) -> None:
     with working(f"{job.people:,} invented people randomize, seal and send") as progress:
-        services.crowd.send(job, progress)
+        services.send(job, progress)
 
 
 def _stay(services: Local, shown: int) -> None:
@@ -194,8 +190,8 @@ def _stay(services: Local, shown: int) -> None:
     while True:
         time.sleep(_LOOK_EVERY)
         services.children.check()
-        if services.published() > shown:
-            results = services.results()
+        results = services.results()
+        if len(results.batches) > shown:
             shown = len(results.batches)
             _show(results, None, None)
 
@@ -208,13 +204,10 @@ def missing_scripts() -> list[str]:
     return [without] if assets.unbuilt() else []
 
 
-def _introduce(services: Local, *, new: bool) -> None:
+def _introduce(services: Local) -> None:
     """Say what is started, where, and what it does not protect."""
-    from shoal.explain.text import plain
-    from shoal.explain.text import up as rounded_up
-
-    page, survey, where = console(), services.survey, services.addresses
-    made = f"{'Made' if new else 'Goes on with'} {services.embedded.directory}"
+    page, survey = console(), services.survey
+    made = f"{'Made' if services.new else 'Goes on with'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():
@@ -222,21 +215,18 @@ def _introduce(services: Local, *, new: bool) -> None:
     page.print()
     page.print(f"  {printable(survey.question)}", style="bold")
     page.print(f"  {printable(', '.join(survey.answers))}")
-    page.print()
     promise = f"ε of at most {plain(survey.epsilon)} at δ = {plain(survey.delta)}"
-    facts = [
-        ("survey", str(survey.id)),
-        ("promise", f"{promise} in a batch of at least {survey.batches.minimum:,}"),
-        ("alone", f"local ε0 = {rounded_up(survey.device.local_epsilon)} (no trust needed)"),
-        ("closes", f"at {survey.batches.target:,} reports, or after a day with enough"),
-        ("shuffler", where.shuffler),
-        ("analyzer", where.analyzer),
-        ("dashboard", where.dashboard),
-        *((f"{name}'s metrics", f"{place}/metrics") for name, place in where.metrics.items()),
-    ]
-    wide = max(len(label) for label, _ in facts)
-    for label, text in facts:  # names and addresses are to be copied: nothing is cut or wrapped
-        page.print(f"  {label:<{wide}}  {text}", soft_wrap=True)
+    facts = (
+        ("  survey", str(survey.id)),
+        ("  promise", f"{promise} in a batch of at least {survey.batches.minimum:,}"),
+        ("  alone", f"local ε0 = {rounded_up(survey.device.local_epsilon)} (no trust needed)"),
+        ("  closes", f"at {survey.batches.target:,} reports, or after a day with enough"),
+        ("  shuffler", survey.shuffler.url),
+        ("  analyzer", survey.analyzer.url),
+        ("  dashboard", f"{survey.analyzer.url}/dashboard"),
+        *((f"  {name}'s metrics", f"{at}/metrics") for name, at in services.metrics.items()),
+    )
+    print_lines(Document("", facts=facts))  # names and addresses, to be copied
     page.print()
 
 
@@ -244,7 +234,7 @@ def invite(services: Local) -> None:
     """Say what to type next."""
     from shoal.service.client import Policy
 
-    survey = services.survey
+    survey, analyzer = services.survey, services.survey.analyzer.url
     file = shlex.quote(str(services.embedded.directory / "survey.json"))
     name = shlex.quote(str(services.embedded.directory))
     allowing = "".join(f" {each.option}" for each in Policy().exceeded(survey))
@@ -254,26 +244,22 @@ def invite(services: Local) -> None:
         f"  shoal submit {file} {shlex.quote(survey.answers[0])}{allowing}",
         f"  shoal up {name} --simulate {survey.batches.target}    (after Ctrl-C)",
         f"  shoal doctor {name}",
-        f"  curl {services.addresses.analyzer}/v1/surveys/{survey.id}/results",
+        f"  curl {analyzer}/v1/surveys/{survey.id}/results",
         "",
         "In a browser:",
         "",
-        f"  {services.addresses.page}    the page to answer on",
-        f"  {services.addresses.dashboard}    what comes of it",
+        f"  {analyzer}/answer/{survey.id}    the page to answer on",
+        f"  {analyzer}/dashboard    what comes of it",
         f"  {services.embedded.directory}/dashboard: the link that shows its operator more",
         "",
     )
-    page = console()
     for line in lines:
-        page.print(line, soft_wrap=True)
+        typer.echo(printable(line))
 
 
 def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float | None) -> None:
     """Print the chart, how many reports came how far, and what it costs."""
     import numpy as np
-
-    from shoal.explain.document import Row, Table
-    from shoal.explain.text import up as rounded_up
 
     rows = []
     for batch in results.batches:

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.protocols.detection import Background, Detector, Ladder
-from shoal.protocols.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Prospect, Words
+from shoal.protocols.detection import Background, Detector
+from shoal.protocols.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Words
 from shoal.values import Array, Batch, Counts
 
 Indices = npt.NDArray[np.int64]
@@ -87,80 +87,55 @@ class HeavyHitters:
 def heavy_hitters(
     mechanism: PrefixMechanism, batch: Batch | Counts, *, beta: float = BETA
 ) -> HeavyHitters:
-    """Find the texts that many hold."""
+    """Find the texts that many hold: level by level, then the whole texts that each ends in."""
     checks.open_probability(beta=beta)
-    counts = mechanism.counted(batch)
-    shape, k = counts.cells.shape, mechanism.tree.k
-    checks.refuse(shape != (k,), f"counts of the tree's {k} cells", batch=shape)
-    return _Search(mechanism, counts, mechanism.prospect(counts.n, beta=beta)).result()
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    mechanism: PrefixMechanism
-    counts: Counts
-    prospect: Prospect
-
-    def result(self) -> HeavyHitters:
-        """All levels, then the whole texts that each of them ends in."""
-        tree = self.mechanism.tree
-        inner, whole = self.prospect.ladders(tree)
-        parents = [np.zeros((1, 0), dtype=np.uint8)]
-        signals: list[float] = []
-        complete = True
-        for level, detectors in enumerate(inner):
-            prefixes, signal, all_of_them = self._inner(level, detectors, parents[-1])
-            parents.append(prefixes)
-            signals.append(signal)
-            complete = complete and all_of_them
-        background = Background.of(level_cells(tree, tree.levels - 1, self.counts.cells))
-        listed = [
-            self._whole(depth, detectors, background, prefixes)
-            for depth, (detectors, prefixes) in enumerate(zip(whole, parents, strict=True), start=1)
-        ]
-        rows = np.concatenate([texts for texts, _ in listed])
-        counts, deviations = _estimates(self.mechanism, self.counts, rows)
-        order = np.argsort(-counts, kind="stable")
-        return HeavyHitters(
-            texts=tree.alphabet.texts(rows[order]),
-            counts=counts[order],
-            standard_errors=deviations[order],
-            n=self.counts.n,
-            beta=self.prospect.beta,
-            thresholds=self.prospect.thresholds(signals, [signal for _, signal in listed]),
-            cuts=tree.cuts,
-            complete=complete,
-        )
-
-    def _inner(self, level: int, detectors: Ladder, parents: Codes) -> tuple[Codes, float, bool]:
-        """Prefixes of a level that stand out, the messages it takes, and whether these are all."""
-        prospect, tree, cells = self.prospect, self.mechanism.tree, self.counts.cells
-        false = prospect.inner_false(level, max(1, len(parents)))
-        background = Background.of(level_cells(tree, level, cells))
+    sent, tree = mechanism.counted(batch), mechanism.tree
+    shape, last = sent.cells.shape, tree.levels - 1
+    checks.refuse(shape != (tree.k,), f"counts of the tree's {tree.k} cells", batch=shape)
+    prospect = mechanism.prospect(sent.n, beta=beta)
+    inner, whole = prospect.ladders(tree)
+    parents = [np.zeros((1, 0), dtype=np.uint8)]
+    signals: list[float] = []  # the messages that it takes on each level
+    complete = True
+    for level, detectors in enumerate(inner):
+        cells = level_cells(tree, level, sent.cells)
+        false = prospect.inner_false(level, max(1, len(parents[-1])))
+        detector = detectors.chosen(Background.of(cells), false=false)
+        rows = np.zeros((0, tree.cuts[level]), dtype=np.uint8)
+        if detector is not None:
+            tables = Tables(tree, level, cells, detector)
+            rows, scores = tables.passing(parents[-1], prospect.added(level))
+            most = prospect.followed(level, detectors)
+            complete = complete and len(rows) <= most
+            rows = rows[np.argsort(-scores, kind="stable")[:most]]
+        parents.append(rows)
+        signals.append(math.inf if detector is None else detector.signal)
+    cells = level_cells(tree, last, sent.cells)
+    background = Background.of(cells)
+    texts = [np.zeros((0, tree.length), dtype=np.uint8)]
+    ends: list[float] = []  # the messages that whole texts take, by how many levels they have
+    for depth, (detectors, prefixes) in enumerate(zip(whole, parents, strict=True), start=1):
+        false = prospect.whole_false(depth, max(1, len(prefixes)), chosen=True)
         detector = detectors.chosen(background, false=false)
-        if detector is None:
-            return np.zeros((0, prospect.cuts[level]), dtype=np.uint8), math.inf, True
-        tables = Tables.of(tree, level, cells, detector)
-        rows, scores = tables.passing(parents, prospect.added(level))
-        most = prospect.followed(level, detectors)
-        best = np.argsort(-scores, kind="stable")[:most]
-        return rows[best], detector.signal, len(rows) <= most
-
-    def _whole(
-        self, depth: int, detectors: Ladder, background: Background, parents: Codes
-    ) -> tuple[Codes, float]:
-        """Whole texts below the prefixes of the level before, and the messages it takes."""
-        tree = self.mechanism.tree
-        false = self.prospect.whole_false(depth, max(1, len(parents)), chosen=True)
-        detector = detectors.chosen(background, false=false)
-        rows = [np.zeros((0, tree.length), dtype=np.uint8)]
-        if detector is None:
-            return rows[0], math.inf
-        tables = Tables.of(tree, tree.levels - 1, self.counts.cells, detector)
-        for added in self.prospect.endings(depth - 1) if len(parents) else ():
-            texts, _ = tables.passing(parents, added)
-            rows.append(np.pad(texts, ((0, 0), (0, tree.length - texts.shape[1]))))
-        return np.concatenate(rows), detector.signal
+        ends.append(math.inf if detector is None else detector.signal)
+        if detector is not None and len(prefixes):
+            tables = Tables(tree, last, cells, detector)
+            for added in prospect.endings(depth - 1):
+                rows, _ = tables.passing(prefixes, added)
+                texts.append(np.pad(rows, ((0, 0), (0, tree.length - rows.shape[1]))))
+    rows = np.concatenate(texts)
+    counts, deviations = _estimates(mechanism, sent, rows)
+    order = np.argsort(-counts, kind="stable")
+    return HeavyHitters(
+        texts=tree.alphabet.texts(rows[order]),
+        counts=counts[order],
+        standard_errors=deviations[order],
+        n=sent.n,
+        beta=beta,
+        thresholds=prospect.thresholds(signals, ends),
+        cuts=tree.cuts,
+        complete=complete,
+    )
 
 
 def _estimates(mechanism: PrefixMechanism, counts: Counts, rows: Codes) -> tuple[Array, Array]:
@@ -193,25 +168,17 @@ def _estimates(mechanism: PrefixMechanism, counts: Counts, rows: Codes) -> tuple
     return holders, np.sqrt(sampled + spread @ used) / probability
 
 
-@dataclass(frozen=True, eq=False)
 class Tables:
     """The cells of one level of a tree, scored by a detector."""
 
-    alphabet: int
-    words: Words  # of each table
-    shift: int
-    scores: list[npt.NDArray[np.int16]]
-    least: int
-    largest: int
-
-    @classmethod
-    def of(cls, tree: PrefixTree, level: int, cells: Indices, detector: Detector) -> Tables:
-        """All counts of a batch, of which this level's are taken."""
+    def __init__(
+        self, tree: PrefixTree, level: int, cells: list[Indices], detector: Detector
+    ) -> None:
         first = tree.firsts[level]
-        scores = [detector.scored(table) for table in level_cells(tree, level, cells)]
-        words = tree.words[first : first + len(scores)]
-        limits = detector.least, detector.largest
-        return cls(tree.alphabet.size, words, tree.shifts[first], scores, *limits)
+        self.alphabet, self.shift = tree.alphabet.size, tree.shifts[first]
+        self.words = tree.words[first : first + len(cells)]
+        self.scores = [detector.scored(table) for table in cells]
+        self.least, self.largest = detector.least, detector.largest
 
     def passing(self, parents: Codes, added: int) -> tuple[Codes, Indices]:
         """The extensions by ``added`` symbols that pass, as whole rows, and their scores.

@@ -14,8 +14,6 @@ from shoal import checks
 from shoal.figures import bounds, learning_curves, network, permuted_sgd, separation, testing_power
 from shoal.figures.drawing import Drawing
 
-__all__ = ["DRAWINGS", "NAMES", "draw_all"]
-
 _MODULES = (bounds, learning_curves, separation, network, testing_power, permuted_sgd)
 DRAWINGS: tuple[Drawing, ...] = tuple(
     each for module in _MODULES for each in vars(module).values() if isinstance(each, Drawing)

@@ -31,26 +31,22 @@ Tabulate = Callable[[int], Iterable[Mapping[str, Value]]]
 class Table:
     """Rows of numbers under column names; None where a bound has no answer.
 
-    >>> table = Table.of([{"n": 10, "epsilon": 0.5}, {"n": 20, "epsilon": None}])
+    >>> table = Table([{"n": 10, "epsilon": 0.5}, {"n": 20, "epsilon": None}])
     >>> table.curve("n", "epsilon")
     ([10], [0.5])
     """
 
-    names: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
+    rows: Sequence[Mapping[str, Value]]
 
-    @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Value]]) -> Table:
-        """A table of rows that all have the same columns in the same order."""
-        listed = list(rows)
-        names = tuple(listed[0]) if listed else ()
-        return cls(names, tuple(tuple(row[name] for name in names) for row in listed))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns: all rows have the same, in the same order."""
+        return tuple(self.rows[0]) if self.rows else ()
 
     def column(self, name: str) -> tuple[Value, ...]:
         """One column, with its gaps."""
         checks.refuse(name not in self.names, f"one of {', '.join(self.names)}", column=name)
-        at = self.names.index(name)
-        return tuple(row[at] for row in self.rows)
+        return tuple(row[name] for row in self.rows)
 
     def curve(self, x: str, y: str) -> tuple[list[float], list[float]]:
         """The points of column ``y`` against column ``x``, where both have a value."""
@@ -60,16 +56,13 @@ class Table:
 
     def where(self, **values: float) -> Table:
         """The rows with these values in the columns of these names."""
-        rows = self.rows
-        for name, value in values.items():
-            at = self.names.index(name)
-            rows = tuple(row for row in rows if row[at] == value)
-        return Table(self.names, rows)
+        return Table([row for row in self.rows if values.items() <= row.items()])
 
     def csv(self) -> str:
         """Comma-separated text with a header; a gap is an empty field."""
         lines = [
-            ",".join("" if value is None else f"{value:.10g}" for value in row) for row in self.rows
+            ",".join("" if row[name] is None else f"{row[name]:.10g}" for name in self.names)
+            for row in self.rows
         ]
         return "\n".join([",".join(self.names), *lines, ""])
 
@@ -188,14 +181,15 @@ class Drawing:
 
     def table(self, points: int | None = None) -> Table:
         """The numbers, at this many points or at as many as a good figure needs."""
-        return Table.of(self.tabulate(self.points if points is None else points))
+        return Table([*self.tabulate(self.points if points is None else points)])
 
     def figure(self, table: Table) -> Figure:
         """The drawn page: title, panels, caption."""
         figure, grid = plots.page(self.title, self.caption, len(self.panels))
         for panel, axes in zip(self.panels, grid, strict=True):
             panel.draw(table, axes)
-        figure.draw_without_rendering()
+        if layout := figure.get_layout_engine():
+            layout.execute(figure)
         figure.set_layout_engine("none")  # laid out once, for both files
         return figure
 
@@ -204,10 +198,17 @@ class Drawing:
         svg, png, csv = paths = [out / f"{self.name}.{suffix}" for suffix in ("svg", "png", "csv")]
         csv.write_text(table.csv(), encoding="utf-8")
         with plots.applied():
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.backends.backend_svg import FigureCanvasSVG
+
             figure = self.figure(table)
-            # No date and no version, so that the same numbers give the same file.
-            figure.savefig(svg, metadata={"Date": None, "Creator": None})
-            figure.savefig(png, dpi=plots.DOTS_PER_INCH, metadata={"Software": None})
+            # Not by savefig, which draws everything twice to lay it out. No date and no version,
+            # so that the same numbers give the same file.
+            unsigned = {"Date": None, "Creator": None}
+            FigureCanvasSVG(figure).print_svg(svg, metadata=unsigned)  # type: ignore[no-untyped-call]
+            figure.dpi = plots.DOTS_PER_INCH
+            unsigned = {"Software": None}
+            FigureCanvasAgg(figure).print_png(png, metadata=unsigned)  # type: ignore[no-untyped-call]
         return paths
 
 

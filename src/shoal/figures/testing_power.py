@@ -43,7 +43,7 @@ def panel(models: Sequence[str], span: tuple[float, float], level: float = LEVEL
 
 def fill(axes: plots.Axes, rows: Sequence[Mapping[str, Value]]) -> None:
     """Draw every model that these rows of a study have."""
-    table = Table.of(rows)
+    table = Table(rows)
     sizes = [n for n in table.column("n") if n is not None]
     models = [name for name in LOOKS if name in table.names]
     level = table.column("level")[0] or 0.0

@@ -75,14 +75,18 @@ class LearningGuarantee(Run, Explained):
 
     ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
     examples it used. ``lower`` is a number that no better analysis of the same run can go below,
-    0 where none is known; it is computed when first used.
+    0 where none is known; it is computed when first used, as are the ``routes``.
     """
 
     epsilon: float
     theorem: str
     local: float
-    routes: tuple[Route, ...]
     assumptions: tuple[str, ...]
+
+    @cached_property
+    def routes(self) -> tuple[Route, ...]:
+        """Every way to an epsilon, also those that never win."""
+        return tuple(_routes(self, every=True))
 
     @cached_property
     def lower(self) -> float:
@@ -365,7 +369,7 @@ def by_epochs(
 
 
 def epsilon_of(run: Run) -> float:
-    """The epsilon of :func:`account`, quicker: without the routes that never win."""
+    """The epsilon of :func:`account`."""
     return min(_value(route) for route in _routes(run, every=False))
 
 
@@ -377,8 +381,7 @@ def _guarantee(
     checks.refuse(both, "exactly one of epsilon and noise_multiplier", **pair)
     if epsilon is not None:
         run = replace(run, noise_multiplier=_smallest_noise(run, epsilon))
-    routes = tuple(_routes(run, every=True))
-    best = min(routes, key=_value)
+    best = min(_routes(run, every=False), key=_value)
     reached = _value(best)
     if reached > LARGEST_EPSILON:
         shown = f"{reached:.3g}" if math.isfinite(reached) else "beyond all numbers"
@@ -393,7 +396,6 @@ def _guarantee(
         epsilon=reached,
         theorem=f"{best.name}, epochs composed" if composed else best.name,
         local=gaussian.epsilon(run.moved / run.noise_multiplier, run.delta),
-        routes=routes,
         assumptions=(
             "each example's gradient is clipped to norm C before the sum; noise of deviation z C",
             _CHOSEN_BLIND,

@@ -162,14 +162,12 @@ class Ridge:
         """s - y."""
         return score - target
 
-    def predicted(self, scores: Array, labels: tuple[Label, ...]) -> npt.NDArray[np.generic]:
+    def predicted(self, scores: Array, labels: tuple[Label, ...]) -> npt.NDArray[np.generic]:  # noqa: ARG002
         """The score itself."""
-        del labels
         return scores
 
-    def score(self, scores: Array, y: npt.ArrayLike, labels: tuple[Label, ...]) -> float:
+    def score(self, scores: Array, y: npt.ArrayLike, labels: tuple[Label, ...]) -> float:  # noqa: ARG002
         """R^2: one minus the fraction of the variance of the answers that is left."""
-        del labels
         targets = numbers("answers", y, dimensions=1)
         spread = float(np.square(targets - targets.mean()).sum())
         expected = "answers that are not all the same"

@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -241,6 +242,7 @@ def _power(law: StepLaw, tilted: Array, steps: int, t: Array) -> tuple[Array, Ar
     return log_size, angle
 
 
+@lru_cache(maxsize=256)
 def sampled_epsilon(
     sampling: Callable[..., Laws], moved: int, noise: float, rate: float, steps: int, delta: float
 ) -> float:

@@ -12,7 +12,6 @@ from shoal.network.account import amplify_walk as amplify_walk
 from shoal.network.account import cost as cost
 from shoal.network.account import rounds_for as rounds_for
 from shoal.network.account import user_epsilons as user_epsilons
-from shoal.network.account import walk_profile as walk_profile
 from shoal.network.generators import barabasi_albert as barabasi_albert
 from shoal.network.generators import complete as complete
 from shoal.network.generators import erdos_renyi as erdos_renyi

@@ -106,11 +106,9 @@ _STRIDE = 1.25  # then this much apart
 _LARGEST_WEIGHT = 1e6
 _MOST_PEOPLE = 2500
 
+# Stop-loss, honest people, and what may be wrong with the laws behind it: a total variation, and
+# the probability that some bound does not hold.
 Caught = tuple[StopLoss, int, float, float]
-"""Stop-loss, honest people, and what may be wrong with the laws behind it.
-
-That is a total variation, and the probability that some bound does not hold.
-"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -284,18 +282,6 @@ class Setting(TypedDict, total=False):
     method: Method
     runs: int
     randomness: Randomness | None
-
-
-def walk_profile(
-    walk: Process,
-    rounds: int,
-    *,
-    quantile: float = 1.0,
-    user: int | None = None,
-    **setting: Unpack[Setting],
-) -> WalkProfile:
-    """The whole curve δ(ε) of reports passed on for some rounds; see :func:`amplify_walk`."""
-    return WalkAccountant(walk=walk, **setting).profile(rounds, quantile=quantile, user=user)
 
 
 def amplify_walk(

@@ -45,7 +45,7 @@ from shoal.network import law
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.law import Floor, Moments, StopLoss
 from shoal.network.spectrum import Leading, SpectralBound, leading, spectral_bound
-from shoal.network.walk import Process, Progress, Walk, growth, moved, round_count
+from shoal.network.walk import Process, Progress, Walk, growth, round_count
 from shoal.randomness import Randomness
 from shoal.values import Array, attributes
 
@@ -93,11 +93,6 @@ class Mixing:
         """Σ_v μ(v): how much the laws of all origins have in common."""
         return float(self.minimum.sum() * (1 - growth(self.minimum.size)))
 
-    @property
-    def retained(self) -> float:
-        """The smallest μ(v)/π_v."""
-        return float((self.minimum / self.stationary).min() * (1 - growth(2)))
-
 
 def lowered(minimum: Array, relative: float) -> Array:
     """What laws with this relative error have in common at least."""
@@ -123,7 +118,7 @@ def exact_mixing(
     width = max(1, min(_MOST_TOGETHER, _BLOCK // n))
     for first in range(0, len(starts), width):
         part = slice(first, min(first + width, len(starts)))
-        laws = moved(process, starts[part], rounds)
+        laws = process.positions(starts[part], rounds).T
         ratios = laws / law[:, None]
         least[part] = ratios.min(axis=0)
         np.minimum(minimum, laws.min(axis=1), out=minimum)
@@ -342,7 +337,7 @@ class Locations:
             pairs = self._eigenpairs(_MORE)  # they would help
         chi_squared = pairs.chi_squared(rounds)
         rows = np.union1d(_worst(chi_squared, count // 2), _worst(pairs.unseen(rounds), count // 2))
-        laws = normalised(moved(self.process, rows, rounds).T)
+        laws = normalised(self.process.positions(rows, rounds))
         law, error = self.process.stationary, self._error(rounds)
         rest = np.setdiff1d(np.arange(self.process.n), rows)
         lowest, highest = _pairwise(pairs, rounds, rest)
@@ -371,7 +366,7 @@ class Locations:
     def _with_rows(self, mixed: Mixing, highest: Array, rows: Nodes) -> Spread:
         laws, rounding = np.empty((0, self.process.n)), 0.0
         if rows.size:
-            laws = normalised(moved(self.process, rows, mixed.rounds).T)
+            laws = normalised(self.process.positions(rows, mixed.rounds))
             rounding = self._error(mixed.rounds)
         known = attributes(mixed, "minimum", "stationary", "chi_squared", "failure")
         return Spread(highest=highest, known=rows, laws=laws, rounding=rounding, **known)
@@ -401,7 +396,7 @@ def _all_laws(process: Process, rounds: int) -> tuple[Array, float]:
             roundings = process.roundings(rounds) + (rounds - 1) * n
             power = np.linalg.matrix_power(process.transitions.toarray(), rounds)
             return power, growth(roundings)
-    return moved(process, np.arange(n), rounds).T, process.rounding(rounds)
+    return process.positions(np.arange(n), rounds), process.rounding(rounds)
 
 
 def _pairwise(pairs: Leading, rounds: int, nodes: Nodes) -> tuple[Array, Array]:

@@ -151,19 +151,17 @@ class Route:
         return max(pair.spread(self.n) for pair in self.pairs)
 
 
-@dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights in [0, 1], how often each occurs; their sum is 1."""
+    """A vector whose j largest entries have at least these sums, j = 0, 1, ..., n.
+
+    Its ``values`` are in [0, 1] and their sum is 1; ``counts`` says how often each occurs. They are
+    few: in each bin weights are moved apart to its ends, one of them in between.
+    """
 
     values: Array
     counts: Array
 
-    @classmethod
-    def above(cls, sums: Array) -> Weights:
-        """A vector whose j largest entries have at least these sums, j = 0, 1, ..., n.
-
-        Of few weights: in each bin they are moved apart to its ends, one of them in between.
-        """
+    def __init__(self, sums: Array) -> None:
         corners, heights = hull(np.arange(sums.size, dtype=np.float64), -sums)
         counts = np.diff(corners)
         values = np.diff(-heights) / counts
@@ -180,7 +178,7 @@ class Weights:
                 between = total - upper * high - (number - upper - 1) * low
                 apart += [(high, upper), (between, 1), (low, number - upper - 1)]
         used = [(weight, times) for weight, times in apart if weight > 0 and times > 0]
-        return cls(*np.array(used, dtype=np.float64).T.copy())
+        self.values, self.counts = np.array(used, dtype=np.float64).T.copy()
 
     @property
     def squares(self) -> float:
@@ -217,7 +215,7 @@ def single_route(
     spread: Spread, users: Nodes, law: BlanketLaw, *, slack: float = 0.0
 ) -> SingleRoute:
     """The route for all these people at once; ``slack`` comes on top of the spread's rounding."""
-    weights = Weights.above(spread.largest_sums(users))
+    weights = Weights(spread.largest_sums(users))
     slack += spread.rounding_of(users)
     return SingleRoute(SINGLE, law.pairs, spread.n, slack, spread.failure, weights=weights)
 
@@ -337,8 +335,9 @@ class WalkProfile(Curve):
         checks.open_probability(delta=delta)
         routes = self.routes
         if not near_local and not self.local_delta and math.isfinite(self.local_epsilon):
-            nearly = _NEARLY * self.local_epsilon
-            routes = tuple(route for route in routes if route.delta(nearly) <= delta)
+            # The integral is longest there, and roughly is enough to know.
+            nearly = [r.delta(_NEARLY * self.local_epsilon, tolerance=_QUICK) for r in routes]
+            routes = tuple(r for r, at in zip(routes, nearly, strict=True) if at <= delta)
         epsilons = [(self._solved(route, delta), route.theorem) for route in routes]
         if delta >= self.local_delta:
             epsilons.append((self.local_epsilon, ALONE))

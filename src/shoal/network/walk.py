@@ -100,13 +100,21 @@ class Process(ABC):
 
     def position(self, origin: int, rounds: int) -> Array:
         """The law of the holder of the report that began at ``origin``."""
-        return moved(self, [origin], rounds)[:, 0]
+        return self.positions([origin], rounds).ravel()
 
     def positions(
         self, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
     ) -> Array:
         """The laws of several reports' holders, one a row."""
-        return moved(self, origins, rounds, progress=progress).T
+        rounds = round_count(self, rounds)
+        starts = node_numbers(origins, self.n, name="origins")
+        laws = np.zeros((self.n, len(starts)))
+        laws[starts, np.arange(len(starts))] = 1.0
+        for done in range(rounds):
+            laws = self.advance(laws, done)
+            if progress is not None:
+                progress(done + 1, rounds)
+        return laws.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,21 +315,6 @@ class Varying(Process):
 
     def roundings(self, rounds: int) -> int:
         return sum(walk.roundings(1) for walk in self.walks[:rounds])
-
-
-def moved(
-    process: Process, origins: npt.ArrayLike, rounds: int, *, progress: Progress | None = None
-) -> Array:
-    """Laws after some rounds, one column for each origin."""
-    rounds = round_count(process, rounds)
-    starts = node_numbers(origins, process.n, name="origins")
-    laws = np.zeros((process.n, len(starts)))
-    laws[starts, np.arange(len(starts))] = 1.0
-    for done in range(rounds):
-        laws = process.advance(laws, done)
-        if progress is not None:
-            progress(done + 1, rounds)
-    return laws
 
 
 def round_count(process: Process, rounds: int) -> int:

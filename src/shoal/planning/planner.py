@@ -32,7 +32,7 @@ from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import calibration, restored
 from shoal.randomizers.base import Randomizer, VectorMechanism
 from shoal.randomizers.registry import CATEGORIES, by_name, described
-from shoal.values import Record
+from shoal.values import Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,9 +123,9 @@ class Question:
         return f"{self.n:,} people, {kind}, ε = {plain(self.epsilon)}, δ = {plain(self.delta)}"
 
     @property
-    def crowd(self) -> Crowd:
-        """The people whom a guarantee may count on."""
-        return Crowd(self.n, self.honest_fraction, participation=self.participation)
+    def people(self) -> dict[str, Any]:
+        """Who takes part, as keywords of the accountant."""
+        return attributes(self, "n", "honest_fraction", "participation")
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,6 @@ class Option:
     local_epsilon: float | None = None
     errors: Errors | None = None
     remark: str = ""
-
-    @property
-    def message_bits(self) -> float | None:
-        """Information in one message."""
-        return None if self.randomizer is None else self.randomizer.message_bits
 
     @property
     def messages(self) -> float | None:
@@ -178,7 +173,7 @@ class Option:
             "randomizer": None if made is None else described(made),
             "local_epsilon": local if local is not None and math.isfinite(local) else None,
             "errors": None if self.errors is None else asdict(self.errors),
-            "message_bits": self.message_bits,
+            "message_bits": None if made is None else made.message_bits,
             "messages": self.messages,
             "slots": None if made is None else made.slots,
             "influence": self.influence,
@@ -238,13 +233,8 @@ class Plan(Tabular):
     @cached_property
     def guarantee(self) -> Guarantee:
         """The (epsilon, delta) of the recommended randomizer."""
-        return amplification.amplify(
-            self.randomizer,
-            n=self.question.n,
-            delta=self.question.delta,
-            honest_fraction=self.question.honest_fraction,
-            participation=self.question.participation,
-        )
+        question = self.question
+        return amplification.amplify(self.randomizer, delta=question.delta, **question.people)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -576,10 +566,8 @@ def _smallest(
             return _FAR
         return math.log(cast("Errors", made.recommended.errors).l2 / made.question.n / error)
 
-    places: list[float] = [
-        *np.arange(math.log(low), math.log(high), _STRIDE).tolist(),
-        math.log(high),
-    ]
+    end = math.log(high)
+    places: list[float] = [*np.arange(math.log(low), end, _STRIDE).tolist(), end]
     if excess(places[0]) <= 0:
         return places[0]
     for start, end in pairwise(places):
@@ -730,7 +718,6 @@ def _surely_worse(candidate: Candidate, known: Option, question: Question) -> bo
     if candidate.family is None or known.errors is None:
         return False
     target = known.errors.l2
-
     cap = min(question.local_epsilon_cap or math.inf, candidate.largest_epsilon)
     low = min(question.epsilon, cap)
     if _predicted_error(candidate, cap, question) >= target:
@@ -743,12 +730,7 @@ def _surely_worse(candidate: Candidate, known: Option, question: Question) -> bo
         cap,
         tolerance=1e-3,
     )
-    curve = amplification.profile(
-        candidate.family(epsilon=reach),
-        n=question.n,
-        honest_fraction=question.honest_fraction,
-        participation=question.participation,
-    )
+    curve = amplification.profile(candidate.family(epsilon=reach), **question.people)
     return curve.delta(question.epsilon) > question.delta
 
 
@@ -767,7 +749,7 @@ def _option(candidate: Candidate, question: Question) -> Option:
     made: Device
     try:
         if candidate.protocol is not None:
-            crowd = question.crowd
+            crowd = Crowd(**question.people)
             made = candidate.protocol(
                 n=crowd.present, epsilon=question.epsilon, delta=question.delta - 2 * crowd.absence
             )
@@ -777,9 +759,7 @@ def _option(candidate: Candidate, question: Question) -> Option:
                 candidate.family,
                 epsilon=question.epsilon,
                 delta=question.delta,
-                n=question.n,
-                honest_fraction=question.honest_fraction,
-                participation=question.participation,
+                **question.people,
                 cap=min(cap or math.inf, candidate.largest_epsilon),
             )
             made = candidate.family(epsilon=local)

@@ -37,6 +37,7 @@ from shoal.values import (
     Envelopes,
     Estimate,
     MeanEstimate,
+    attributes,
     bounded_numbers,
     category_codes,
 )
@@ -64,6 +65,7 @@ class Difference:
 
     def limit(self, level: float) -> int:
         """The least t whose probability of a difference from −t to t reaches the level."""
+        checks.open_probability(level=level)
         if self.law.shape == 1:
             # Pr[difference beyond ±t] = 2 q^(t+1)/(1 + q).
             q = self.law.ratio
@@ -116,8 +118,7 @@ class _NearCentral(NumberedEnvelopes):
             noise = near_central_calibration(
                 epsilon=epsilon, delta=part, inflation=inflation, high=copies
             )
-            parameters = {name: getattr(noise, name) for name in _NOISE}
-            made = cls(people=people, **parameters, **numbers)
+            made = cls(people=people, **attributes(noise, *_NOISE), **numbers)
             if made.profile(people).delta(epsilon) <= delta:
                 break
         return made.kept(n=people, epsilon=epsilon, delta=delta)
@@ -129,8 +130,7 @@ class _NearCentral(NumberedEnvelopes):
 
     @cached_property
     def _noise(self) -> NearCentralNoise:
-        parameters = {name: getattr(self, name) for name in _NOISE}
-        return NearCentralNoise(**parameters, high=self._copies)
+        return NearCentralNoise(**attributes(self, *_NOISE), high=self._copies)
 
     @cached_property
     def _single(self) -> RareCount:
@@ -367,10 +367,8 @@ class NearCentralFractions(Estimate):
 
     error: Difference
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:  # noqa: ARG002
         """Confidence limits of each fraction; both have the same error, so both hold together."""
-        del simultaneous
-        checks.open_probability(level=level)
         # Whole numbers of people first: a limit must not lose its end to rounding.
         reach, people = self.error.limit(level), np.rint(self.frequencies * self.n)
         return (people - reach) / self.n, (people + reach) / self.n
@@ -384,7 +382,6 @@ class NearCentralMean(MeanEstimate):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence limits of the mean."""
-        checks.open_probability(level=level)
         reach, total = self.error.limit(level), round(self.mean * self.n)
         return (total - reach) / self.n, (total + reach) / self.n
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +179,7 @@ class Ladder:
     sure: bool = False
 
     @classmethod
+    @lru_cache(maxsize=128)
     def built(
         cls,
         channel: Channel,

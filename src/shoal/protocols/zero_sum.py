@@ -78,11 +78,6 @@ class Withheld:
         tail = np.cumsum(self.window.pmf[::-1])[::-1]
         return self._rounded_up(np.append(tail[1:], 0.0))
 
-    @property
-    def below(self) -> Array:
-        """Pr[B < b] at every count b of the window, rounded up."""
-        return self._rounded_up(np.append(0.0, np.cumsum(self.window.pmf)[:-1]))
-
     def _rounded_up(self, probabilities: Array) -> Array:
         larger = probabilities * (1 + 2 * self.window.error) + self.window.omitted
         return np.minimum(larger, _CERTAIN)
@@ -93,7 +88,8 @@ class Withheld:
 
     def smallest(self, probability: float) -> int:
         """The largest b with Pr[B < b] <= probability, or 0 if the window holds none."""
-        rare = np.flatnonzero(self.below <= probability)
+        below = self._rounded_up(np.append(0.0, np.cumsum(self.window.pmf)[:-1]))
+        rare = np.flatnonzero(below <= probability)
         return int(self.window.counts[rare[-1]]) if rare.size else 0
 
     def largest_of_all(self, beta: float) -> int:

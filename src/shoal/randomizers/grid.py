@@ -56,7 +56,7 @@ from shoal.randomizers.base import (
     Codes,
     Integers,
     NumberedMessages,
-    NumberRandomizer,
+    NumberMechanism,
     Odds,
     OddsRandomizer,
     check_table,
@@ -125,7 +125,7 @@ class LevelNoise(Noise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
+class GridRandomizer(OddsRandomizer, NumberedMessages, NumberMechanism):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
     most_levels: ClassVar[int] = 1 << 20

@@ -313,10 +313,9 @@ def fill_rows(
 def row_parts(rows: Messages, g: int) -> tuple[Functions, Words]:
     """The functions and the buckets of messages; what no device can have sent is an error."""
     sent = byte_rows(rows, row_bytes(g))
-    functions, buckets = _numbers(sent, g)
     expected = f"hash functions with u > 0 and u, v < {PRIME}, and messages below {g}"
     checks.every(admissible_rows(sent, g), expected, message=sent)
-    return functions, buckets
+    return _numbers(sent, g)
 
 
 def admissible_rows(rows: Rows, g: int) -> Flags:

@@ -352,8 +352,7 @@ class PrivUnit(CapRandomizer):
         logs = a * np.log(4 * rim * (1 - rim)) - np.log(2 * a) - scipy.special.betaln(0.5, a)
         return np.asarray(np.exp(logs), dtype=np.float64)
 
-    def _square(self, fractions: Array, contrasts: Array) -> Array:
-        del contrasts
+    def _square(self, fractions: Array, contrasts: Array) -> Array:  # noqa: ARG002
         return np.ones_like(fractions)
 
     def _along(self, fraction: float, contrast: float) -> float:
@@ -414,8 +413,7 @@ class PrivUnitG(CapRandomizer):
     def _heights(self, ranks: Array) -> Array:
         return np.asarray(scipy.special.ndtri(ranks) / math.sqrt(self.dimension))
 
-    def _assembled(self, heights: Array, across: Array) -> Array:
-        del across
+    def _assembled(self, heights: Array, across: Array) -> Array:  # noqa: ARG002
         return np.full_like(heights, 1 / math.sqrt(self.dimension))
 
 

@@ -106,10 +106,14 @@ class ColumnResult:
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
         what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
+        colors = [plots.BLUE if item.significant else plots.FAINT for item in shown]
         with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
             plots.dots(
                 axes,
-                [(item.label, item.value, item.shown(item.value), plots.BLUE) for item in shown],
+                [
+                    (item.label, item.value, item.shown(item.value), color)
+                    for item, color in zip(shown, colors, strict=True)
+                ],
                 intervals=[(item.low, item.high) for item in shown],
                 xlabel=f"{what}, with 95 % intervals{rest}",
                 title=self.column,

@@ -14,8 +14,6 @@ are predicted against the hardest distribution at the distance, and were measure
 few points.
 """
 
-from __future__ import annotations
-
 from shoal.testing import rates as rates
 from shoal.testing.designing import Design as Design
 from shoal.testing.designing import Option as Option

@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property, partial
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -402,7 +402,6 @@ def _reason(first: Option, rest: list[Option]) -> str:
 # ----------------------------------------------------------- forecasts of layouts for public coins
 
 
-@dataclass(frozen=True, eq=False)
 class Target:
     """What so many people shall notice: all departures at this distance from a reference.
 
@@ -410,22 +409,14 @@ class Target:
     groups of similar ones, with their mean probability and their number in ``sizes``.
     """
 
-    probabilities: Array
-    sizes: Array
-    distance: float
-    people: float
-    level: float
-
-    @classmethod
-    def of(cls, reference: Array, distance: float, *, people: float, level: float) -> Self:
-        """In order, which makes what follows quick."""
+    def __init__(self, reference: Array, distance: float, *, people: float, level: float) -> None:
+        self.distance, self.people, self.level = distance, people, level
         ordered = np.sort(reference)
         alone = max(0, ordered.size - _ALONE)
         groups = np.linspace(0, alone, _ALONE, endpoint=False).astype(np.int64)
         starts = np.unique(np.append(groups, np.arange(alone, ordered.size)))
-        sizes = np.diff(np.append(starts, ordered.size)).astype(np.float64)
-        probabilities = np.add.reduceat(ordered, starts) / sizes
-        return cls(probabilities, sizes, distance, people, level)
+        self.sizes = np.diff(np.append(starts, ordered.size)).astype(np.float64)
+        self.probabilities: Array = np.add.reduceat(ordered, starts) / self.sizes
 
     def square(self, variances: Array) -> float:
         """The least Σ_x w_x d_x², with the weights of these variances beside their mean."""
@@ -596,4 +587,4 @@ def several_messages_devices(question: Question) -> list[Device]:
 def _target(question: Question) -> Target:
     other = question.n if question.closeness else None
     people = power.effective(question.n, other)
-    return Target.of(question.reference, question.distance, people=people, level=question.level)
+    return Target(question.reference, question.distance, people=people, level=question.level)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -30,7 +30,7 @@ from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
 from shoal.testing.designing import design, required_n, tester
-from shoal.testing.question import Coin, Question
+from shoal.testing.question import Question, Wishes
 from shoal.values import Array, attributes
 
 MODELS = {
@@ -96,8 +96,8 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Study:
-    """A hypothesis, a distance to be noticed and a price: how the power grows with n.
+class Study(Question):
+    """A question that is put to several numbers of people: how the power grows with n.
 
     ``coin``, ``partitions`` and ``symbols`` narrow down what devices may do, as for a design.
 
@@ -107,16 +107,8 @@ class Study:
     1.0
     """
 
-    reference: Array
-    epsilon: float
-    distance: float
-    delta: float = 1e-6
-    level: float = LEVEL
+    n: int = 2
     messages_cap: float = 1.0
-    honest_fraction: float = 1.0
-    coin: Coin = "auto"
-    partitions: int | None = None
-    symbols: int | None = None
     trials: int = TRIALS
     simulations: int | None = None
     seed: int = 0
@@ -125,12 +117,7 @@ class Study:
         checks.count(_FEWEST_TRIALS, trials=self.trials)
         checks.count(0, seed=self.seed)
         object.__setattr__(self, "simulations", ranks.number(self.level, self.simulations))
-        Question(n=2, **self._wishes)
-
-    @property
-    def k(self) -> int:
-        """How many answers there are."""
-        return self.reference.size
+        super().__post_init__()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -185,19 +172,14 @@ class Study:
         device = self._device(model, n)
         if device is None:
             return Point(model, n, None, self.trials)
-        test = tester(device, Question(n=n, **self._wishes))
+        test = tester(device, replace(self, n=n))
         power = test.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
         return Point(model, n, round(power * self.trials), self.trials, device)
 
-    @property
-    def _wishes(self) -> dict[str, Any]:
-        """What is to be noticed, at what price, and how: as keywords of a question."""
-        own = ("trials", "simulations", "seed")
-        return {x.name: getattr(self, x.name) for x in fields(self) if x.name not in own}
-
     def _design(self, model: str) -> dict[str, Any]:
         """The keywords of a design for this model."""
-        wishes = self._wishes | {"coins": self.seed}
+        wanted = ("reference", "epsilon", "distance", *Wishes.__annotations__)
+        wishes = attributes(self, *wanted) | {"coins": self.seed}
         if model != "several":
             wishes |= {"coin": model, "messages_cap": 1.0}
         if wishes["coin"] == "private":

@@ -41,7 +41,7 @@ _WORDS = 4  # 256 bits: too many to try
 _FORM = "application/x-www-form-urlencoded"
 _LARGEST_FORM = 4096
 _SECONDS = 10.0
-_LONGEST_TOKEN = 1000
+_LONGEST_ADDRESS = 1000
 WRONG = (
     "This token does not count: it is not one of this analyzer's, it has ended, or it was revoked. "
     "You are not logged in."
@@ -72,15 +72,10 @@ class Sessions:
                 self._known.popitem(last=False)
         return name
 
-    def scope(self, name: str | None) -> TokenScope | None:
+    def scope(self, name: str) -> TokenScope | None:
         """What the token of a session is for; None if there is no such session any more."""
-        if not name:
-            return None
         with self._lock:
-            session = self._known.get(_key(name))
-        if session is None:
-            return None
-        digest, ends = session
+            digest, ends = self._known.get(_key(name), (b"", 0))
         if ends > self.clock():
             try:
                 return self.tokens.scope(digest)
@@ -89,11 +84,10 @@ class Sessions:
         self.end(name)
         return None
 
-    def end(self, name: str | None) -> None:
-        """Forget a session."""
-        if name:
-            with self._lock:
-                self._known.pop(_key(name), None)
+    def end(self, name: str) -> None:
+        """Forget a session, if there is one of this name."""
+        with self._lock:
+            self._known.pop(_key(name), None)
 
 
 def _key(name: str) -> bytes:
@@ -116,7 +110,7 @@ class Access:
 
     async def scope(self, request: Request) -> TokenScope | None:
         """What somebody is logged in for, if anybody is."""
-        name = request.cookies.get(self.cookie)
+        name = request.cookies.get(self.cookie, "")
         return await run_in_threadpool(self.sessions.scope, name)
 
     async def check(self, request: Request, survey: SurveyId | None) -> TokenScope | None:
@@ -153,13 +147,11 @@ class Access:
         token = form.get("token", "").strip()
         if not token:
             return _login_form(MISSING, going=going, status=400)
-        if len(token) > _LONGEST_TOKEN:
-            return _login_form(WRONG, going=going, status=401)
         try:
             name = await run_in_threadpool(self.sessions.begin, token)
         except NotAuthorizedError:
             return _login_form(WRONG, going=going, status=401)
-        self.sessions.end(request.cookies.get(self.cookie))
+        self.sessions.end(request.cookies.get(self.cookie, ""))
         response = RedirectResponse(going or HOME, 303, headers=requests.NOT_KEPT)
         return self._with_cookie(response, request, name, self.sessions.lifetime)
 
@@ -167,7 +159,7 @@ class Access:
         """End the session."""
         requests.charge(self.addresses, request)
         self._check_same_site(request)
-        self.sessions.end(request.cookies.get(self.cookie))
+        self.sessions.end(request.cookies.get(self.cookie, ""))
         response = RedirectResponse(LOGIN, 303, headers=requests.NOT_KEPT)
         return self._with_cookie(response, request, "", 0)
 
@@ -236,4 +228,4 @@ def _going(address: str) -> str:
     """
     inside = address == HOME or address.startswith(f"{HOME}/")
     printable = address.isascii() and address.isprintable() and "\\" not in address
-    return address if inside and printable and len(address) <= _LONGEST_TOKEN else ""
+    return address if inside and printable and len(address) <= _LONGEST_ADDRESS else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -67,9 +68,6 @@ class Asset:
         return Response(self.body, media_type=self.media_type, headers=always)
 
 
-_read: dict[Path, tuple[tuple[int, int], Asset]] = {}
-
-
 def asset(name: str) -> Asset | None:
     """The script or style of that name; None if there is none, or it was not built."""
     if not _NAME.fullmatch(name):
@@ -77,15 +75,16 @@ def asset(name: str) -> Asset | None:
     path = (WRITTEN if name.endswith(".css") else BUILT) / name
     try:
         stat = path.stat()
-        state = stat.st_mtime_ns, stat.st_size
-        read = _read.get(path)
-        if read is None or read[0] != state:
-            body = path.read_bytes()
-            read = state, Asset(name, body, sha256(body).hexdigest()[:_DIGITS])
-            _read[path] = read
+        return _read(path, stat.st_mtime_ns, stat.st_size)
     except OSError:
         return None
-    return read[1]
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, _changed: int, _size: int) -> Asset:
+    """A file, read again when it was written again."""
+    body = path.read_bytes()
+    return Asset(path.name, body, sha256(body).hexdigest()[:_DIGITS])
 
 
 def unbuilt() -> tuple[str, ...]:

@@ -192,7 +192,9 @@ class Crowd:
     @classmethod
     def of(cls, survey: Survey) -> Crowd:
         """All of it; takes seconds where one person may send many reports."""
-        return cls(tuple(_curve(survey)), tuple(_fakes(survey)))
+        guarantees = {valid: guaranteed(survey, valid) for valid in sizes(survey)}
+        curve = [(valid, each.epsilon) for valid, each in guarantees.items() if each is not None]
+        return cls(tuple(curve), tuple(_fakes(survey)))
 
 
 def sizes(survey: Survey) -> list[int]:
@@ -201,13 +203,6 @@ def sizes(survey: Survey) -> list[int]:
     ratio = math.log(high / low) / (POINTS - 1)
     between = {round(low * math.exp(ratio * step)) for step in range(POINTS)}
     return sorted(between | {low, survey.batches.target, high})
-
-
-def _curve(survey: Survey) -> Iterator[tuple[int, float]]:
-    for valid in sizes(survey):
-        guarantee = guaranteed(survey, valid)
-        if guarantee is not None:
-            yield valid, guarantee.epsilon
 
 
 def _fakes(survey: Survey) -> Iterator[Fakes]:

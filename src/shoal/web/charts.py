@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import Literal
 
 from shoal.report.charts import Axis, counted
@@ -42,12 +41,6 @@ class AnswerChart:
     answers: Sequence[Answer]
     order: Order
     kind = "fractions"
-
-    @classmethod
-    def of(cls, column: ColumnResult, answers: Sequence[Answer], order: Order) -> AnswerChart:
-        """The answers, largest first, in the order asked for."""
-        ordered = answers if order == "share" else sorted(answers, key=attrgetter("index"))
-        return cls(column=column, answers=ordered, order=order)
 
     @cached_property
     def axis(self) -> Axis:

@@ -6,7 +6,6 @@ open it knows what the shuffler tells everybody: how many quarters of the smalle
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -15,7 +14,7 @@ from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shoal.errors import ShoalError
@@ -240,8 +239,7 @@ class Dashboard:
         headers = {**requests.NOT_KEPT, "ETag": f'"{version}"'}
         if f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        body = json.dumps({"version": version})
-        return Response(body, media_type="application/json", headers=headers)
+        return JSONResponse({"version": version}, headers=headers)
 
     def _progress_of(self, survey: Survey, now: int) -> Progress | None:
         return self._progress.get(survey.id) if may_be_open(survey, now) else None
@@ -307,7 +305,8 @@ def _chart(column: ColumnResult, listed: Sequence[Answer], request: Request) -> 
         return Chart.of(column)
     wanted = request.query_params.get("order")
     order: Order = next((order for order in ORDERS if order == wanted), "share")
-    return AnswerChart.of(column, listed, order)
+    ordered = listed if order == "share" else sorted(listed, key=attrgetter("index"))
+    return AnswerChart(column=column, answers=ordered, order=order)
 
 
 def _curve(snapshot: Snapshot, crowd: Crowd | None) -> Curve | None:

@@ -66,6 +66,7 @@ def survey_page(survey: Survey, now: int, *, public_results: bool = False) -> Re
     The script ``survey.js`` builds the same elements where a survey is embedded; it finds them by
     their classes, and here it finds them made already.
     """
+    shuffler = urlsplit(survey.shuffler.url)
     return rendering.page(
         "answer.html",
         survey=survey,
@@ -77,19 +78,9 @@ def survey_page(survey: Survey, now: int, *, public_results: bool = False) -> Re
         results=f"{HOME}/surveys/{survey.id}" if public_results else "",
         few=FEW,
         shown=SHOWN,
-        connect=(origin(survey.shuffler.url),),
+        connect=(f"{shuffler.scheme}://{shuffler.netloc}",),
         headers={"Cache-Control": _ASK_AGAIN},
     )
-
-
-def origin(url: str) -> str:
-    """Scheme, machine and port of an address.
-
-    >>> origin("https://shuffler.example/base")
-    'https://shuffler.example'
-    """
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _closed(survey: Survey, now: int) -> str:
@@ -110,8 +101,7 @@ async def _cut_off(_request: Request) -> Response:
 
 
 async def _worker(request: Request) -> Response:
-    worker = _built(_WORKER)
-    return worker.response(request, cache=_ASK_AGAIN, content_security_policy=_WORKER_POLICY)
+    return _built(_WORKER).response(request, content_security_policy=_WORKER_POLICY)
 
 
 async def _embedded(request: Request) -> Response:

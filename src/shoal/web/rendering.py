@@ -46,15 +46,6 @@ def templates() -> Environment:
     return made
 
 
-def policy(connect: Iterable[str] = ()) -> str:
-    """The Content-Security-Policy: everything from here; ``connect`` are other origins to ask."""
-    origins = " ".join(["'self'", *connect])
-    return (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src {origins}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    )
-
-
 def page(
     template: str,
     *,
@@ -63,9 +54,13 @@ def page(
     headers: Mapping[str, str] | None = None,
     **values: object,
 ) -> HTMLResponse:
-    """The page that a template makes of values."""
+    """The page that a template makes of values; ``connect`` are other origins that it asks."""
+    origins = " ".join(["'self'", *connect])
     always = {
-        "Content-Security-Policy": policy(connect),
+        "Content-Security-Policy": (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+            f"connect-src {origins}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        ),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",

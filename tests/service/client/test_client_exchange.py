@@ -14,7 +14,7 @@ from client_kit import NOW, Services, make_survey, manual_clock
 from shoal.service.client import AsyncClient, Client, Queued, Sent, Settings
 from shoal.service.client import client as client_module
 from shoal.service.client.outbox import FILE, Ledger, Spent
-from shoal.service.client.protocol import Accepted, Request, Response, Retry, read_receipt
+from shoal.service.client.protocol import Receipt, Request, Response, Retry, read_receipt
 
 ONCE = Settings(tries=1)
 
@@ -158,7 +158,7 @@ def test_a_count_is_a_whole_number(document):
     with pytest.raises(Retry):
         read_receipt(Response(202, {}, body), 1)
     plain = json.dumps({"reports": 1, "refused": []}).encode()
-    assert read_receipt(Response(202, {}, plain), 1) == Accepted((), ())
+    assert read_receipt(Response(202, {}, plain), 1) == Receipt((), ())
 
 
 def test_the_ledger_is_rounded_up():

@@ -57,18 +57,15 @@ class Handlers:
 
     store: AnalyzerStore
     keyring: Keyring
-    addresses: Addresses
     public_results: bool
     cache: ResultCache = field(default_factory=ResultCache)
 
-    async def keys(self, request: Request) -> Response:
+    async def keys(self, _request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
-        requests.charge(self.addresses, request)
         return await requests.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""
-        requests.charge(self.addresses, request)
         lists = await run_in_threadpool(self.store.key_lists.all)
         fingerprint = request.query_params.get("fingerprint")
         document = lists.get(fingerprint) if fingerprint is not None else None
@@ -79,9 +76,8 @@ class Handlers:
             raise ProblemError(Problem("no_copy", 404, detail))
         return Response(document, media_type=JSON, headers={"Cache-Control": "no-cache"})
 
-    async def surveys(self, request: Request) -> Response:
+    async def surveys(self, _request: Request) -> Response:
         """The surveys that are collected here."""
-        requests.charge(self.addresses, request)
         surveys = await run_in_threadpool(self.store.surveys.all)
         listed = [
             {"survey": str(survey.id), "name": survey.name, "question": survey.question}
@@ -91,13 +87,11 @@ class Handlers:
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
-        requests.charge(self.addresses, request)
         survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
         return requests.configuration(survey.to_bytes())
 
     async def promise(self, request: Request) -> Response:
         """What one person is promised."""
-        requests.charge(self.addresses, request)
         survey = await run_in_threadpool(self.store.surveys.get, requests.survey_named(request))
         body = written(await run_in_threadpool(promise_json, survey))
         return Response(body, media_type=JSON, headers=requests.KEPT)
@@ -139,7 +133,6 @@ class Handlers:
 
     async def _authorized(self, request: Request) -> SurveyId:
         """The survey's name, if its results are for everybody or the request shows a token."""
-        requests.charge(self.addresses, request)
         name = requests.survey_named(request)
         if not self.public_results:
             await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
@@ -176,11 +169,11 @@ def analyzer_app(
 
     ``pages`` are routes for people, beside the ones for programs.
     """
-    handlers = Handlers(
-        store=store,
-        keyring=keyring,
+    return Application(
+        openapi.read(__file__, public=public_results),
+        Handlers(store=store, keyring=keyring, public_results=public_results),
         addresses=Addresses(limits or Limits()),
-        public_results=public_results,
+        observe=observe,
+        pages=pages,
+        shared=SHARED_PAGES,
     )
-    document = openapi.read(__file__, public=public_results)
-    return Application(document, handlers, observe=observe, pages=pages, shared=SHARED_PAGES)

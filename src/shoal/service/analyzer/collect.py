@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,6 @@ from shoal.service.analyzer.tables import (
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.db.files import disk
-from shoal.service.db.leases import renewed
 from shoal.service.errors import (
     LeaseLostError,
     NotReadyError,
@@ -186,9 +185,9 @@ class Collector:
             BUDGETED: self._publish,
             PUBLISHED: self._acknowledge,
         }
-        collections = self.store.collections
+        leases, owner = self.store.collections.leases, str(collection.owner)
         try:
-            with renewed(partial(collections.renew, collection), collections.lease):
+            with leases.renewed(owner, self.store.collections.lease):
                 while not collection.finished:
                     before, collection = collection.state, steps[collection.state](collection)
                     if collection.state != before:
@@ -196,7 +195,8 @@ class Collector:
         except LeaseLostError:
             return
         finally:
-            collections.release(collection)
+            with suppress(LeaseLostError):
+                leases.release(owner)
 
     def _receive(self, collection: Collection) -> Collection:
         path = download(self.store.incoming, collection, self.source)

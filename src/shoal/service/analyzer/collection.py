@@ -197,16 +197,6 @@ class Collections:
                 return None
             return _read(connection, waiting.survey, waiting.batch)
 
-    def renew(self, collection: Collection) -> None:
-        """Begin the lease anew."""
-        self.leases.renew(str(collection.owner), self.lease)
-
-    def release(self, collection: Collection) -> None:
-        """Leave the batch to whoever comes next, if it is still ours."""
-        query = collections.update().where(collections.c.owner == collection.owner)
-        with self.database.write() as connection:
-            connection.execute(query.values(FREE))
-
     def move(self, collection: Collection, state: str, **values: object) -> Collection:
         """A step from the state that a collection has to another, by the owner who holds it."""
         with self.database.write() as connection:

@@ -129,7 +129,7 @@ def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> dict[st
         sa.or_(entry.batch == batch, entry.batch.in_(published)),
     )
     epsilon, batches, smallest = connection.execute(released).one()
-    local = row.survey.stated.local_epsilon
+    local = row.survey.local_epsilon
     every = sa.select(sa.func.max(sa.func.coalesce(entry.epsilon, local)), sa.func.count())
     worst, opened = connection.execute(every.where(entry.survey == row.number)).one()
     return {

@@ -100,7 +100,7 @@ def outcome(
         "honest": decision.honest,
         "epsilon": None if guarantee is None else guarantee.epsilon,
         "delta": survey.delta,
-        "local_epsilon": survey.stated.local_epsilon,
+        "local_epsilon": survey.local_epsilon,
         "theorem": None if guarantee is None else guarantee.theorem,
         "reports_per_person": survey.reports_per_person,
         "reports_per_person_is": NOT_ENFORCED,

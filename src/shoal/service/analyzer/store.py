@@ -23,7 +23,7 @@ from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
-from shoal.service.db.tags import forget, forget_key
+from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.keyring import Keyring
 from shoal.service.keyring.key_list import MOST_KEYS
@@ -76,7 +76,7 @@ class AnalyzerStore:
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, its results too, and the survey."""
         row = self.surveys.ended(survey, self.clock())
-        counts = {"tags": forget(self._database, tags, tags.c.survey == row.number)}
+        counts = {"tags": forget_tags(self._database, (tags,), "survey", row.number)}
         with self._database.write() as connection:
             for table in (results, ledger, collections, tags):
                 deleted = connection.execute(table.delete().where(table.c.survey == row.number))
@@ -90,7 +90,7 @@ class AnalyzerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_key(self._database, tags, key)
+        return forget_tags(self._database, (tags,), "key", key)
 
 
 def most_needed(keyring: Keyring) -> int:

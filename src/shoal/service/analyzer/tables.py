@@ -8,77 +8,59 @@ but leases: when a batch was published is in its document, to the hour.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    Float,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-)
+import sqlalchemy as sa
 
 from shoal.service.db.tables import surveys, tags
 
 # In the order in which a collection goes through them; REFUSED is an end of its own.
-REQUESTED, RECEIVED, OPENED, BUDGETED, PUBLISHED, REFUSED = STATES = (
-    "REQUESTED",
-    "RECEIVED",
-    "OPENED",
-    "BUDGETED",
-    "PUBLISHED",
-    "REFUSED",
-)
+STATES = ("REQUESTED", "RECEIVED", "OPENED", "BUDGETED", "PUBLISHED", "REFUSED")
+REQUESTED, RECEIVED, OPENED, BUDGETED, PUBLISHED, REFUSED = STATES
 
-METADATA = MetaData()
+METADATA = sa.MetaData()
 
 _listed = ", ".join(f"'{state}'" for state in STATES)
 
-collections = Table(
+collections = sa.Table(
     "collections",
     METADATA,
-    Column("survey", Integer, ForeignKey(surveys.c.number), primary_key=True),
-    Column("batch", String(32), primary_key=True),
-    Column("request", String(32), nullable=False),
-    Column("state", String(9), nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("key", Integer),
-    Column("reports", BigInteger),
-    Column("records", BigInteger),
-    Column("valid", BigInteger),
-    Column("rejected", Text),
-    Column("cells", LargeBinary),
-    Column("reason", Text),
-    Column("acknowledged", Integer, nullable=False, server_default="0"),
-    Column("owner", String(32)),
-    Column("lease_until", BigInteger),
-    CheckConstraint(f"state IN ({_listed})", name="known_state"),
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), primary_key=True),
+    sa.Column("batch", sa.String(32), primary_key=True),
+    sa.Column("request", sa.String(32), nullable=False),
+    sa.Column("state", sa.String(9), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("key", sa.Integer),
+    sa.Column("reports", sa.BigInteger),
+    sa.Column("records", sa.BigInteger),
+    sa.Column("valid", sa.BigInteger),
+    sa.Column("rejected", sa.Text),
+    sa.Column("cells", sa.LargeBinary),
+    sa.Column("reason", sa.Text),
+    sa.Column("acknowledged", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("owner", sa.String(32)),
+    sa.Column("lease_until", sa.BigInteger),
+    sa.CheckConstraint(f"state IN ({_listed})", name="known_state"),
 )
 
 # What each batch tells about a person in it; ``released`` is 0 if its estimates were withheld.
-ledger = Table(
+ledger = sa.Table(
     "ledger",
     METADATA,
-    Column("survey", Integer, ForeignKey(surveys.c.number), primary_key=True),
-    Column("batch", String(32), primary_key=True),
-    Column("epsilon", Float(53)),
-    Column("delta", Float(53), nullable=False),
-    Column("valid", BigInteger, nullable=False),
-    Column("honest", BigInteger, nullable=False),
-    Column("released", Integer, nullable=False),
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), primary_key=True),
+    sa.Column("batch", sa.String(32), primary_key=True),
+    sa.Column("epsilon", sa.Float(53)),
+    sa.Column("delta", sa.Float(53), nullable=False),
+    sa.Column("valid", sa.BigInteger, nullable=False),
+    sa.Column("honest", sa.BigInteger, nullable=False),
+    sa.Column("released", sa.Integer, nullable=False),
 )
 
-results = Table(
+results = sa.Table(
     "results",
     METADATA,
-    Column("survey", Integer, ForeignKey(surveys.c.number), primary_key=True),
-    Column("batch", String(32), primary_key=True),
-    Column("document", LargeBinary, nullable=False),
+    sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), primary_key=True),
+    sa.Column("batch", sa.String(32), primary_key=True),
+    sa.Column("document", sa.LargeBinary, nullable=False),
 )
 
 # What is left of any batch of a survey.

@@ -10,12 +10,12 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager, aclosing, closing
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, closing
 from functools import wraps
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Transport = TypeVar("Transport")
-Outcome = Response | NoResponse | None  # of a request, or of a wait
+Reply = Response | NoResponse | None  # to a request, or to a wait
 
 _LONGEST = 5  # timeouts, that a whole exchange may take
 _TOO_LONG = "the answer is too long, or takes too long"
 _HEADERS = {"user-agent": "shoal/1", "accept": "*/*", "accept-encoding": "identity"}
+_POSTED = {"content-type": "application/octet-stream"}
 
 
 def default_directory() -> Path:
@@ -155,8 +156,8 @@ def _awaited(
         exchange = start(self._protocol, *args, **kwargs)
         step, result = await asyncio.to_thread(_advanced, exchange, None)
         while step is not None:
-            outcome = await self._perform(step)
-            step, result = await asyncio.to_thread(_advanced, exchange, outcome)
+            reply = await self._perform(step)
+            step, result = await asyncio.to_thread(_advanced, exchange, reply)
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
     method.__signature__ = _signature(start)  # type: ignore[attr-defined]
@@ -168,12 +169,12 @@ def _signature(start: Callable[..., object]) -> Signature:
     return signature(start).replace(return_annotation=Signature.empty)
 
 
-def _advanced(exchange: Exchange[T], outcome: Outcome) -> tuple[Request | Wait | None, T | None]:
+def _advanced(exchange: Exchange[T], reply: Reply) -> tuple[Request | Wait | None, T | None]:
     """The next step of an exchange, or what it returns: its end cannot pass through a thread."""
     try:
-        if isinstance(outcome, NoResponse):
-            return exchange.throw(outcome), None
-        return exchange.send(outcome), None
+        if isinstance(reply, NoResponse):
+            return exchange.throw(reply), None
+        return exchange.send(reply), None
     except StopIteration as stopped:
         return None, stopped.value
 
@@ -202,7 +203,7 @@ class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]
         self._http.close()
         self._protocol.outbox.close()
 
-    def _perform(self, step: Request | Wait) -> Outcome:
+    def _perform(self, step: Request | Wait) -> Reply:
         if isinstance(step, Wait):
             self._sleep(step.seconds)
             return None
@@ -210,17 +211,19 @@ class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]
         body = bytearray()
         try:
             with closing(self._http.send(_built(self._http, step), stream=True)) as response:
-                headers = _headers(response)
+                _refuse_packed(response)
                 for part in response.iter_bytes():
                     body += part
                     if time.monotonic() > deadline or len(body) > LARGEST_RESPONSE:
                         raise NoResponse(_TOO_LONG, unsent=False)
-                return Response(response.status_code, headers, bytes(body))
+                return Response(response.status_code, response.headers, bytes(body))
         except _failures() as error:
             return _no_response(error)
 
 
-class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
+class AsyncClient(
+    BaseClient["httpx.AsyncBaseTransport"], AbstractAsyncContextManager["AsyncClient"]
+):
     """The same as :class:`Client` for programs that await; disk and noise are in a thread."""
 
     _transport_of = "AsyncClient"
@@ -237,13 +240,10 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
         await self._http.aclose()
         self._protocol.outbox.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _perform(self, step: Request | Wait) -> Outcome:
+    async def _perform(self, step: Request | Wait) -> Reply:
         if isinstance(step, Wait):
             await self._sleep(step.seconds)
             return None
@@ -254,12 +254,12 @@ class AsyncClient(BaseClient["httpx.AsyncBaseTransport"]):
                 asyncio.timeout(_LONGEST * self._settings.timeout),
                 aclosing(await self._http.send(request, stream=True)) as response,
             ):
-                headers = _headers(response)
+                _refuse_packed(response)
                 async for part in response.aiter_bytes():
                     body += part
                     if len(body) > LARGEST_RESPONSE:
                         raise NoResponse(_TOO_LONG, unsent=False)
-                return Response(response.status_code, headers, bytes(body))
+                return Response(response.status_code, response.headers, bytes(body))
         except TimeoutError:
             return NoResponse(_TOO_LONG, unsent=False)
         except _failures() as error:
@@ -283,15 +283,10 @@ def _no_response(error: Exception) -> NoResponse:
 
 
 def _built(http: Any, request: Request) -> httpx.Request:  # noqa: ANN401 - either client of httpx
-    posted: dict[str, Any] = {}
-    if request.body is not None:
-        posted = {
-            "content": request.body,
-            "headers": {"content-type": "application/octet-stream"},
-        }
+    method, headers = ("GET", None) if request.body is None else ("POST", _POSTED)
     try:
         built: httpx.Request = http.build_request(
-            "POST" if posted else "GET", request.url, **posted
+            method, request.url, content=request.body, headers=headers
         )
         _ = built.url.host  # decoded here, before anything is sent
     except _failures() as error:
@@ -300,9 +295,7 @@ def _built(http: Any, request: Request) -> httpx.Request:  # noqa: ANN401 - eith
     return built
 
 
-def _headers(response: httpx.Response) -> dict[str, str]:
-    """Names in lower case; refuses bytes that would have to be inflated, by who knows how much."""
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    if headers.get("content-encoding", "identity").lower() != "identity":
+def _refuse_packed(response: httpx.Response) -> None:
+    """Refuse bytes that would have to be inflated, by who knows how much."""
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise NoResponse("the answer is compressed, which was not asked for", unsent=False)
-    return headers

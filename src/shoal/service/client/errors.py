@@ -34,8 +34,10 @@ class PolicyError(ClientError):
         self.asked = asked
         self.allowed = allowed
         self.what = what
-        sentence = sentence or f"the survey has {what} {_bound(asked)}"
-        super().__init__(f"{sentence}, the policy allows {limit} {_given(allowed)}; {NOTHING_SENT}")
+        bound = up(asked) if isinstance(asked, float) else asked
+        most = plain(allowed) if isinstance(allowed, float) else allowed
+        sentence = sentence or f"the survey has {what} {bound}"
+        super().__init__(f"{sentence}, the policy allows {limit} {most}; {NOTHING_SENT}")
 
 
 class SurveyRefusedError(ClientError):
@@ -77,11 +79,3 @@ class DeliveryError(ClientError):
             f"report {occasion} for survey {survey[:16]} is given up: {reason}; "
             "it is not made again, because that would tell more than was promised"
         )
-
-
-def _bound(value: object) -> str:
-    return up(value) if isinstance(value, float) else str(value)
-
-
-def _given(value: object) -> str:
-    return plain(value) if isinstance(value, float) else str(value)

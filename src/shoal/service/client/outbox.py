@@ -29,7 +29,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -48,6 +48,7 @@ from shoal.service.keyring import ROLES, ContradictionError, KeyList, Role
 from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
 from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
+from shoal.values import attributes
 
 FILE = "outbox.sqlite"
 VERSION = 3
@@ -119,23 +120,14 @@ class Route:
         """The way of this survey's reports."""
         return cls(
             survey=str(survey.id),
-            shuffler=survey.shuffler,
-            analyzer=survey.analyzer,
-            suite=survey.suite,
-            slots=survey.device.slots,
-            message_bytes=survey.device.message_bytes,
-            not_after=survey.not_after,
+            **attributes(survey, "shuffler", "analyzer", "suite", "not_after"),
+            **attributes(survey.device, "slots", "message_bytes"),
         )
 
     @cached_property
     def wire(self) -> Wire:
-        return Wire(
-            survey=SurveyId.from_text(self.survey),
-            slots=self.slots,
-            message_bytes=self.message_bytes,
-            token_bytes=0,
-            suite=self.suite,
-        )
+        sizes = attributes(self, "slots", "message_bytes", "suite")
+        return Wire(survey=SurveyId.from_text(self.survey), token_bytes=0, **sizes)
 
     def party(self, role: Role) -> Party:
         return self.shuffler if role == "shuffler" else self.analyzer
@@ -261,7 +253,7 @@ def _finite(epsilon: float) -> float | None:
     return None if math.isinf(epsilon) else epsilon
 
 
-class Outbox(AbstractContextManager["Outbox"]):
+class Outbox:
     """The store of one person, or of a job with many."""
 
     def __init__(self, directory: Path, *, storage: int) -> None:
@@ -297,9 +289,6 @@ class Outbox(AbstractContextManager["Outbox"]):
                         self._run(f"ALTER TABLE reports ADD COLUMN {_NEWER_COLUMNS[name]}")
                 if version != VERSION:
                     self._run(f"PRAGMA user_version = {VERSION}")
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -468,10 +457,8 @@ class Outbox(AbstractContextManager["Outbox"]):
     def correct_clock(self, now: int) -> None:
         """What was put off while the clock was ahead waits as long as was meant, from now on."""
         late = f"said > ? AND {_WAITING}"
-        with self._transaction():
-            if self._run(f"SELECT 1 FROM reports WHERE {late} LIMIT 1", now).fetchone():
-                change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
-                self._run(change, now, now, now)
+        change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
+        self._change(change, now, now, now)
 
     def keep_only(self, row: Row, places: tuple[int, ...], *, delivered: int) -> bool:
         """Go on with these alone, which did not arrive; False if an earlier try of them may have.
@@ -535,20 +522,18 @@ class Outbox(AbstractContextManager["Outbox"]):
             raise
 
     def _keep_contradiction(self, key_list: KeyList, reason: str) -> None:
+        """Beside the list that is nearest in time, unless there are enough."""
         name = key_list.fingerprint
         nearest = (
             "SELECT document FROM keys WHERE fingerprint = ? AND document != x'' "
             "ORDER BY issued != ?, issued DESC LIMIT 1"
         )
-        with self._transaction():
-            counted = "SELECT count(*) FROM contradictions WHERE fingerprint = ?"
-            (count,) = self._run(counted, name).fetchone()
-            known = self._run(nearest, name, key_list.issued).fetchone()
-            if count < MOST_CONTRADICTIONS:
-                self._run(
-                    "INSERT OR IGNORE INTO contradictions VALUES (?, ?, ?, ?)",
-                    *(name, known[0] if known else b"", key_list.document, reason),
-                )
+        self._change(
+            f"INSERT OR IGNORE INTO contradictions SELECT ?, coalesce(({nearest}), x''), ?, ? "
+            "WHERE (SELECT count(*) FROM contradictions WHERE fingerprint = ?) < ?",
+            *(name, name, key_list.issued, key_list.document, reason),
+            *(name, MOST_CONTRADICTIONS),
+        )
 
     def contradictions(self) -> list[Contradiction]:
         """What was refused, and may be shown to others."""
@@ -619,15 +604,9 @@ class Outbox(AbstractContextManager["Outbox"]):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._usable():
+        with self._usable(), self._database:  # which commits, or rolls back
             self._run("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._run("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._run("ROLLBACK")
-                raise
+            yield
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

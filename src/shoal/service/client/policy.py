@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain, up
 from shoal.service.client.errors import PolicyError, SurveyRefusedError
 from shoal.service.client.outbox import Ledger
 from shoal.service.survey import Stated, Survey
 from shoal.service.survey.document import public
+from shoal.values import attributes
 
 Near: TypeAlias = Callable[[str], bool]
 
@@ -28,6 +28,7 @@ _CROWD_ONLY = (
     "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
 _LOGIN = re.compile(r"//[^/]*@")
+# Limits of which infinity is none.
 _UNLIMITED = ("local_epsilon", "epsilon", "total_epsilon", "total_delta", "total_local_epsilon")
 
 
@@ -72,14 +73,12 @@ class Policy:
     hosts: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        for name in _UNLIMITED:
-            value = getattr(self, name)
-            if value != math.inf:  # no limit
-                checks.positive(**{name: value})
+        limits = attributes(self, *_UNLIMITED)
+        checks.positive(**{name: value for name, value in limits.items() if value != math.inf})
         checks.fraction(delta=self.delta)
         object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
-        if isinstance(self.hosts, str):
-            raise InvalidArgumentError("hosts", self.hosts, "a set of names of machines")
+        text = isinstance(self.hosts, str)
+        checks.refuse(text, "a set of names of machines", hosts=self.hosts)
         if self.hosts is not None:
             object.__setattr__(self, "hosts", frozenset(host.lower() for host in self.hosts))
 
@@ -87,12 +86,12 @@ class Policy:
         """What can be refused before anything is computed: the survey's own numbers."""
         self.check_host(stated.shuffler.url, "the shuffler")
         self.check_host(stated.analyzer.url, "the analyzer")
-        least, terms = stated.batches.minimum, stated.terms
+        least = stated.batches.minimum
         if least < self.minimum:
             what = "batches with a minimum of"
             raise PolicyError("at least", asked=least, allowed=self.minimum, what=what)
         for what, asked, allowed in (
-            ("delta, for whoever takes part,", terms.delta_taking_part, self.delta),
+            ("delta, for whoever takes part,", stated.terms.delta_taking_part, self.delta),
             ("local_epsilon, whoever colludes,", stated.local_epsilon, self.local_epsilon),
             ("a promised epsilon of", float(stated.epsilon), self.epsilon),
         ):
@@ -104,7 +103,7 @@ class Policy:
         The promise is worked out here, from the mechanism; what the survey says of itself is not
         believed.
         """
-        self.check_stated(survey.stated)
+        self.check_stated(survey)
         least = survey.batches.minimum
         guarantee = survey.guarantee(least)
         local, epsilon = guarantee.local_epsilon, guarantee.epsilon
@@ -114,25 +113,23 @@ class Policy:
 
     def exceeded(self, survey: Survey) -> list[Exceeded]:
         """All numbers of a survey beyond the limits, and what a person would allow each by."""
-        stated = survey.stated
-        least, seen = stated.batches.minimum, stated.terms.delta_taking_part
-        local = stated.local_epsilon
+        least, seen = survey.batches.minimum, survey.terms.delta_taking_part
+        local = survey.local_epsilon
         rows = []
         if least < self.minimum:
             limit, option = f"at least {self.minimum}", f"--min-crowd {least}"
             rows.append(Exceeded(f"the minimum is {least:,}", limit, option))
-        if stated.epsilon > self.epsilon:
-            shown, limit = plain(stated.epsilon), f"at most {plain(self.epsilon)}"
-            rows.append(Exceeded(f"ε is {shown}", limit, f"--max-epsilon {shown}"))
-        if seen > self.delta:
-            shown, limit = up(seen), f"at most {plain(self.delta)}"
-            rows.append(Exceeded(f"δ is {shown}", limit, f"--max-delta {shown}"))
-        if local == math.inf > self.local_epsilon:
-            what = "only the crowd hides an answer"
-            rows.append(Exceeded(what, "some ε0", "--any-local-epsilon"))
-        elif local > self.local_epsilon:
-            shown, limit = up(local), f"at most {plain(self.local_epsilon)}"
-            rows.append(Exceeded(f"ε0 is {shown}", limit, f"--max-local-epsilon {shown}"))
+        for name, asked, shown, allowed, option in (
+            ("ε", survey.epsilon, plain(survey.epsilon), self.epsilon, "--max-epsilon"),
+            ("δ", seen, up(seen), self.delta, "--max-delta"),
+            ("ε0", local, up(local), self.local_epsilon, "--max-local-epsilon"),
+        ):
+            if asked == math.inf > allowed:
+                what = "only the crowd hides an answer"
+                rows.append(Exceeded(what, "some ε0", "--any-local-epsilon"))
+            elif asked > allowed:
+                limit = f"at most {plain(allowed)}"
+                rows.append(Exceeded(f"{name} is {shown}", limit, f"{option} {shown}"))
         return rows
 
     def check_total(self, spent: Ledger, new: Guarantee) -> None:

@@ -137,12 +137,8 @@ class NoResponse(Retry):
     """The request got no response; ``unsent``: it is certain that it did not get there."""
 
 
-class Rejected(Exception):  # noqa: N818 - the caller is told by a DeliveryError
-    """The shuffler refused all of it, for good."""
-
-
 @dataclass(frozen=True)
-class Accepted:
+class Receipt:
     """The shuffler has them, but for those to be sealed anew and those refused for good."""
 
     reseal: tuple[int, ...]
@@ -152,7 +148,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Response:
-    """What a service answered; names of headers in lower case."""
+    """What a service answered; headers are looked up by names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -199,8 +195,8 @@ class Response:
         return float(value[:9]) if value.isdecimal() else 0.0
 
 
-def read_receipt(response: Response, reports: int) -> Accepted:
-    """What a shuffler has of so many reports; raises Retry or Rejected if it has none."""
+def read_receipt(response: Response, reports: int) -> Receipt:
+    """What a shuffler has of so many reports; raises Retry if it may have them later."""
     document = response.json() if response.status == 202 else {}
     count, items = document.get("reports"), document.get("refused", [])
     # A wireless network's login page, for one, says something else. True is no number here.
@@ -216,10 +212,10 @@ def read_receipt(response: Response, reports: int) -> Accepted:
         reason = _plain(item.get("reason"))
         (reseal if reason in _RESEAL else refused).add(index)
     if sound:
-        return Accepted(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
+        return Receipt(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
     unsent = response.status in _TAKEN_NOTHING
     if unsent and response.status not in _TRY_AGAIN:
-        raise Rejected(response.refusal())
+        return Receipt((), tuple(range(reports)), response.refusal())
     raise Retry(response.refusal(), unsent=unsent, seconds=response.retry_after)
 
 
@@ -255,13 +251,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tries", checks.count(tries=self.tries))
-        checks.positive(wait=self.wait, timeout=self.timeout)
+        checks.positive(wait=self.wait, timeout=self.timeout, longest_wait=self.longest_wait)
         checks.non_negative(delay=self.delay, patience=self.patience)
-        checks.positive(longest_wait=self.longest_wait)
         if self.longest_wait < self.wait:
             raise InvalidArgumentError("longest_wait", self.longest_wait, f">= wait={self.wait}")
-        storage = checks.count(_SMALLEST_STORE, storage=self.storage)
-        object.__setattr__(self, "storage", storage)
+        object.__setattr__(self, "storage", checks.count(_SMALLEST_STORE, storage=self.storage))
 
     def wait_after(self, tries: int, *, asked: float = 0.0) -> float:
         """Seconds to wait after so many tries; what a service asked for, at the least."""
@@ -270,12 +264,16 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent:
-    """The shuffler has it. ``again``: it had been made before, and was not made a second time."""
+class _Outcome:
+    """Of one report. ``again``: it had been made before, and was not made a second time."""
 
     survey: str
     occasion: int
     again: bool = False
+
+
+class Sent(_Outcome):
+    """The shuffler has it."""
 
     def document(self) -> Document:
         """In words. What was answered before is not known any more: it may be another answer."""
@@ -283,14 +281,11 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queued:
+class Queued(_Outcome):
     """It waits on the device until ``due`` (seconds since 1970), and then for ``flush``."""
 
-    survey: str
-    occasion: int
     due: int
     reason: str
-    again: bool = False
 
     def document(self) -> Document:
         """In words."""
@@ -298,13 +293,8 @@ class Queued:
         return Document(f"kept: {waits}{_BEFORE * self.again}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Abstained:
+class Abstained(_Outcome):
     """The device's coin said not to take part: nothing is sent, now or later."""
-
-    survey: str
-    occasion: int
-    again: bool = False
 
     def document(self) -> Document:
         """In words."""
@@ -399,7 +389,7 @@ class Protocol:
             return (yield from _fetched(source, name, self.policy))
         if isinstance(source, Survey):
             survey = source
-            self.policy.check_places(survey.stated, near=this_machine)
+            self.policy.check_places(survey, near=this_machine)
         else:
             try:
                 data = Path(source).read_bytes().strip()
@@ -439,8 +429,8 @@ class Protocol:
         progress: Progress = no_progress,
     ) -> Exchange[Submitted]:
         """Answers of many people, one each; the same ``job`` goes on where it was interrupted."""
-        if not job:  # the report without a job is that of one person
-            raise InvalidArgumentError("job", job, "a name for these people")
+        # The report without a job is that of one person.
+        checks.refuse(not job, "a name for these people", job=job)
         survey = yield from self.survey(survey)
         self.promised(survey, occasion)
         values, route = values_of(survey, answers), Route.of(survey)
@@ -582,31 +572,28 @@ class Protocol:
         row = yield from self._sealed(row, route, pool)
         if row.state == "done" or not self.outbox.trying(row):
             raise Retry("another process has sent or wiped it", unsent=True)
-        survey, occasion = str(row.id.survey), row.id.occasion
+        survey = str(row.id.survey)
         try:
             url = f"{route.shuffler.url}/v1/surveys/{survey}/reports"
             response: Response = yield Request(url, row.sealed)
             reached("client.sent")
-            accepted = read_receipt(response, row.waiting)
+            receipt = read_receipt(response, row.waiting)
         except Retry as retry:
             if retry.unsent:
                 self.outbox.not_arrived(row)
             raise
-        except Rejected as rejected:
-            self.outbox.finish(row.id, "refused")
-            raise DeliveryError(survey, occasion, str(rejected)) from rejected
-        delivered = row.waiting - len(accepted.reseal) - len(accepted.refused)
-        if not accepted.reseal:
-            if not delivered:
-                self.outbox.finish(row.id, "refused")
-                raise DeliveryError(survey, occasion, accepted.reason)
-            self.outbox.finish(row.id, "delivered", delivered=delivered)
-        elif not self.outbox.keep_only(row, accepted.reseal, delivered=delivered):
+        delivered = row.waiting - len(receipt.reseal) - len(receipt.refused)
+        if receipt.reseal:
+            if self.outbox.keep_only(row, receipt.reseal, delivered=delivered):
+                # Ask for the keys now, so that the next try has others if there are any.
+                yield from self._sealed(self.outbox.row(row.id), route, fresh=True)
+                raise Retry(f"the shuffler said {receipt.reason}", unsent=True)
             self.outbox.finish(row.id, "lost", delivered=delivered)
+        elif delivered:
+            self.outbox.finish(row.id, "delivered", delivered=delivered)
         else:
-            # Ask for the keys now, so that the next try has others if there are any.
-            yield from self._sealed(self.outbox.row(row.id), route, fresh=True)
-            raise Retry(f"the shuffler said {accepted.reason}", unsent=True)
+            self.outbox.finish(row.id, "refused")
+            raise DeliveryError(survey, row.id.occasion, receipt.reason)
 
     def _sealed(
         self, row: Row, route: Route, pool: Executor | None = None, *, fresh: bool = False

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain
@@ -84,9 +85,8 @@ def values_of(survey: Survey, answers: Answers) -> Values:
     else:
         numbers = np.array([_number(answer) for answer in answers], dtype=np.float64)
     within = (device.low <= numbers) & (numbers <= device.high)  # NaN is not
-    if numbers.ndim != 1 or not within.all():
-        expected = f"a number from {device.low:g} to {device.high:g}"
-        raise InvalidArgumentError("answer", _NOT_SHOWN, expected)
+    expected = f"a number from {device.low:g} to {device.high:g}"
+    checks.refuse(numbers.ndim != 1 or not within.all(), expected, answer=_NOT_SHOWN)
     return numbers
 
 
@@ -172,9 +172,9 @@ def _seal_piece(wire: Wire, messages: bytes, keys: Keys) -> list[bytes]:
 
 def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:
     whole = codes.ndim == 1 and codes.dtype.kind in "iu"
-    if not whole or (codes.size and not (codes.min() >= 0 and codes.max() < k)):
-        expected = f"a one-dimensional array of whole numbers 0, ..., {k - 1}"
-        raise InvalidArgumentError("answers", _NOT_SHOWN, expected)
+    fits = whole and ((codes >= 0) & (codes < k)).all()
+    expected = f"a one-dimensional array of whole numbers 0, ..., {k - 1}"
+    checks.refuse(not fits, expected, answers=_NOT_SHOWN)
     return codes.astype(np.int64)
 
 

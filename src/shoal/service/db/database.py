@@ -143,8 +143,11 @@ class Database:
                 driver.execute(f"PRAGMA busy_timeout={timeout}").close()
         return not busy
 
-    def migrate(self, tree: str, to: str = "head") -> str:
-        """Bring the tables of ``tree`` (shuffler, analyzer) up to date; the revision reached."""
+    def migrate(self, tree: str, to: str = "head") -> str | None:
+        """Make the tables of ``tree`` (shuffler, analyzer), or bring them up to date.
+
+        Returns the revision reached.
+        """
         if self.dialect == SQLITE:
             with self._translated("writing"), closing(self._engine.raw_connection()) as file:
                 driver: Any = file.driver_connection
@@ -190,11 +193,8 @@ class Database:
             yield
         except PoolTimeoutError as error:
             raise StoreUnavailableError(doing, "too many connections in use") from error
-        except DBAPIError as error:
-            _raise_unavailable(driver, error.orig, doing)
-            raise
-        except driver.Error as error:  # of the intake, which speaks to the driver itself
-            _raise_unavailable(driver, error, doing)
+        except (DBAPIError, driver.Error) as error:  # the intake speaks to the driver itself
+            _raise_unavailable(driver, getattr(error, "orig", error), doing)
             raise
 
 

@@ -8,7 +8,7 @@ from before the clock was set back, and counts as over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -77,25 +77,24 @@ class Leases:
             raise InvalidArgumentError("lease_seconds", seconds, expected)
         return self.clock() + seconds
 
+    @contextmanager
+    def renewed(self, owner: str, seconds: int, *, rows: int = 1) -> Iterator[None]:
+        """Renew a lease of so many seconds, in a thread, while this lasts."""
+        done = Event()
 
-@contextmanager
-def renewed(renew: Callable[[], object], seconds: float) -> Iterator[None]:
-    """Renew a lease of so many seconds, in a thread, while this lasts."""
-    done = Event()
+        def keep() -> None:
+            while not done.wait(seconds / 3):
+                try:
+                    self.renew(owner, seconds, rows=rows)
+                except LeaseLostError:  # finishing will find out
+                    return
+                except StoreUnavailableError:
+                    _log.warning("lease_not_renewed", exc_info=True)
 
-    def keep() -> None:
-        while not done.wait(seconds / 3):
-            try:
-                renew()
-            except LeaseLostError:  # finishing will find out
-                return
-            except StoreUnavailableError:
-                _log.warning("lease_not_renewed", exc_info=True)
-
-    thread = Thread(target=keep, name="renewing", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+        thread = Thread(target=keep, name="renewing", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

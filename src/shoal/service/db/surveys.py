@@ -161,10 +161,5 @@ class Surveys:
         return SurveyRow(row.number, survey, Wire.of(survey))
 
     def _any(self, connection: sa.Connection, number: int) -> bool:
-        return any(
-            connection.execute(
-                sa.select(table.c.survey).where(table.c.survey == number).limit(1)
-            ).first()
-            is not None
-            for table in self.traces
-        )
+        queries = (sa.exists().where(table.c.survey == number) for table in self.traces)
+        return any(connection.scalar(sa.select(query)) for query in queries)

@@ -11,7 +11,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal import checks
 from shoal.service.db.database import SQLITE, Database
 
 AT_ONCE = 20_000  # deleted; others write between two pieces
@@ -55,20 +54,16 @@ def known_tags(
     return known
 
 
-def forget_key(database: Database, table: sa.Table, key: int) -> int:
-    """Delete the tags of a key that is gone, in pieces; how many there were."""
-    return forget(database, table, table.c.key == checks.count(0, key=key))
-
-
-def forget(database: Database, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
-    """Delete tags in pieces; how many there were."""
-    columns = table.primary_key.columns
-    some = sa.select(*columns).where(condition).limit(AT_ONCE)
+def forget_tags(database: Database, tables: Iterable[sa.Table], column: str, value: int) -> int:
+    """Delete the tags of a ``survey`` or a ``key``, in pieces; how many there were."""
     forgotten = 0
-    while True:
-        with database.write() as connection:
-            query = table.delete().where(sa.tuple_(*columns).in_(some))
-            deleted = connection.execute(query).rowcount
-        forgotten += deleted
-        if deleted < AT_ONCE:
-            return forgotten
+    for table in tables:
+        columns = table.primary_key.columns
+        some = sa.select(*columns).where(table.c[column] == value).limit(AT_ONCE)
+        deleted = AT_ONCE
+        while deleted == AT_ONCE:
+            with database.write() as connection:
+                query = table.delete().where(sa.tuple_(*columns).in_(some))
+                deleted = connection.execute(query).rowcount
+            forgotten += deleted
+    return forgotten

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -83,14 +84,14 @@ class Tokens:
         stored = bytes(row.hash) if row else bytes(len(hashed))
         if not hmac.compare_digest(stored, hashed) or row is None or row.expires <= self.clock():
             raise NotAuthorizedError
-        return TokenScope(row.label, self._scope(row.survey), row.expires)
+        return self._scope(row)
 
     def listed(self) -> list[TokenScope]:
         """What every token is for, by label; the tokens themselves nobody has."""
         query = sa.select(tokens).order_by(tokens.c.label, tokens.c.expires)
         with self.database.read() as connection:
             rows = connection.execute(query).all()
-        return [TokenScope(row.label, self._scope(row.survey), row.expires) for row in rows]
+        return [self._scope(row) for row in rows]
 
     def forget_ended(self, *, believed: bool = True) -> int:
         """Delete those that ended a month ago; how many.
@@ -109,8 +110,10 @@ class Tokens:
         with self.database.write() as connection:
             return connection.execute(forget).rowcount
 
-    def _scope(self, number: int | None) -> SurveyId | None:
-        return None if number is None else self.surveys.numbered(number).survey.id
+    def _scope(self, row: sa.Row[Any]) -> TokenScope:
+        everything = row.survey is None
+        survey = None if everything else self.surveys.numbered(row.survey).survey.id
+        return TokenScope(row.label, survey, row.expires)
 
     def revoke(self, label: str) -> int:
         """Delete the tokens of a label; how many."""

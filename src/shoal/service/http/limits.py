@@ -86,14 +86,6 @@ class Limits:
             elif each.type != "bool" and value[each.name] is not None:
                 checks.positive(**value)
 
-    def words(self) -> list[str]:
-        """The options of ``shoal serve`` that say the same of one address."""
-        words = []
-        for name in BY_ADDRESS:
-            if getattr(self, name) != getattr(Limits, name):
-                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
-        return [*words, "--limit-loopback"] if self.limit_loopback else words
-
 
 _AGAIN = "send the same bytes again later"
 _BUSY = Problem(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,9 +31,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Lifespan, Message, Receive, Scope, Send
 
 from shoal.errors import ShoalError
+from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.problems import Observe, ProblemError, answer_to, unobserved
 
 Document: TypeAlias = dict[str, Any]
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 DOCUMENT_PATH = "/openapi.json"
 JSON = "application/json"
 BYTES = "application/octet-stream"
@@ -81,7 +83,8 @@ def operations(document: Document) -> Iterator[Operation]:
 class Application(Starlette):
     """The routes of the operations and of their document, and ``pages`` that it does not have.
 
-    ``shared`` are paths of pages that scripts of any site may read; operations say it themselves.
+    ``addresses`` limits every operation by where a request comes from. ``shared`` are paths of
+    pages that scripts of any site may read; operations say it themselves.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Application(Starlette):
         document: Document,
         handlers: object,
         *,
+        addresses: Addresses | None = None,
         observe: Observe = unobserved,
         lifespan: Lifespan[Starlette] | None = None,
         pages: Sequence[BaseRoute] = (),
@@ -103,11 +107,21 @@ class Application(Starlette):
         async def refused(_request: Request, error: Exception) -> Response:
             return answer_to(error, observe)
 
+        limited = addresses or Addresses(Limits())
+
+        def charged(handler: Handler) -> Handler:
+            async def answer(request: Request) -> Response:
+                host = request.client.host if request.client else None
+                request.state.networks = limited.charge(host, 1)
+                return await handler(request)
+
+            return answer
+
         routes: list[BaseRoute] = [Route(DOCUMENT_PATH, openapi)]
         methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
         for operation in operations(document):
             name = operation.document["operationId"]
-            route = Route(operation.path, getattr(handlers, name), name=name)
+            route = Route(operation.path, charged(getattr(handlers, name)), name=name)
             route.methods = set(operation.methods)
             routes.append(route)
             if operation.document.get("x-cross-origin"):

@@ -10,7 +10,7 @@ from shoal.service.keyring.errors import (
     KeyringError,
 )
 from shoal.service.keyring.key_list import ROLES, KeyInfo, KeyList, KeyState, Role
-from shoal.service.keyring.keys import Inheritance, Keyring, Rotation
+from shoal.service.keyring.keys import Keyring, Rotation
 from shoal.service.keyring.rotation import CACHE_SECONDS, Schedule
 from shoal.service.keyring.secrets import Protection
 
@@ -19,7 +19,6 @@ __all__ = [
     "ROLES",
     "ContradictionError",
     "DamagedKeyringError",
-    "Inheritance",
     "KeyGoneError",
     "KeyInfo",
     "KeyList",

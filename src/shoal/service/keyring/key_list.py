@@ -29,7 +29,7 @@ from typing import Any, Literal, cast
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shoal.errors import InvalidArgumentError
+from shoal import checks
 from shoal.explain.text import moment
 from shoal.sealing import SUITES, MalformedError, Plain, PublicKey, canonical, parsed
 from shoal.service.keyring.errors import ContradictionError, KeyListError
@@ -74,10 +74,9 @@ class Identity:
     raw: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            raise InvalidArgumentError("role", self.role, f"one of {', '.join(ROLES)}")
-        if len(self.raw) != SECRET_BYTES:
-            raise InvalidArgumentError("raw", "a secret", f"a secret of {SECRET_BYTES} bytes")
+        checks.refuse(self.role not in ROLES, f"one of {', '.join(ROLES)}", role=self.role)
+        fits = len(self.raw) == SECRET_BYTES
+        checks.refuse(not fits, f"a secret of {SECRET_BYTES} bytes", raw="a secret")
 
     @cached_property
     def public(self) -> bytes:
@@ -137,7 +136,30 @@ class KeyList:
     valid_until: int
     keys: tuple[KeyInfo, ...]
     identity: bytes = field(repr=False)
-    document: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
+
+    @property
+    def content(self) -> dict[str, Plain]:
+        """What is signed."""
+        return {
+            "version": VERSION,
+            "kind": "keys",
+            "role": self.role,
+            "issued": self.issued,
+            "valid_until": self.valid_until,
+            "keys": [key.published() for key in self.keys],
+        }
+
+    @cached_property
+    def document(self) -> bytes:
+        """The bytes that everybody has."""
+        return canonical(
+            {
+                "identity": self.identity.hex(),
+                "list": self.content,
+                "signature": self.signature.hex(),
+            }
+        )
 
     def to_bytes(self) -> bytes:
         """The document, as it was signed."""
@@ -148,26 +170,30 @@ class KeyList:
         """What a survey has to say for this list to be the right one."""
         return fingerprint(self.role, self.identity)
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether the identity beside it signed it."""
+        try:
+            signer = Ed25519PublicKey.from_public_bytes(self.identity)
+            signer.verify(self.signature, _SIGNED + canonical(self.content))
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
     @classmethod
     def signed(
         cls, identity: Identity, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
     ) -> KeyList:
         """A new list; the same bytes for the same keys and times."""
-        content = _content(identity.role, keys, issued=issued, valid_until=valid_until)
-        secret = Ed25519PrivateKey.from_private_bytes(identity.raw)
-        document: dict[str, Plain] = {
-            "identity": identity.public.hex(),
-            "list": content,
-            "signature": secret.sign(_SIGNED + canonical(content)).hex(),
-        }
-        return cls(
+        unsigned = cls(
             role=identity.role,
             issued=issued,
             valid_until=valid_until,
             keys=keys,
             identity=identity.public,
-            document=canonical(document),
         )
+        secret = Ed25519PrivateKey.from_private_bytes(identity.raw)
+        return replace(unsigned, signature=secret.sign(_SIGNED + canonical(unsigned.content)))
 
     @classmethod
     def verified(
@@ -177,11 +203,11 @@ class KeyList:
 
         ``role`` is what the keys are wanted for. States are those at ``now``.
         """
-        key_list, signed = read_signed(data)
+        key_list = unverified(data)
         if key_list.fingerprint != fingerprint:
             reason = f"it is of {key_list.fingerprint} ({key_list.role}), not of {fingerprint}"
             raise KeyListError(reason, "somebody else answers at this address: send nothing")
-        if not signed:
+        if not key_list.is_signed:
             raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
         if role is not None and role != key_list.role:
             reason = f"it has keys of the {key_list.role}, not of the {role}"
@@ -199,8 +225,7 @@ class KeyList:
 
     def current(self, suite: str, now: int) -> PublicKey:
         """The key to seal with: of those in use the newest."""
-        if suite not in SUITES:
-            raise InvalidArgumentError("suite", suite, f"one of {', '.join(SUITES)}")
+        checks.refuse(suite not in SUITES, f"one of {', '.join(SUITES)}", suite=suite)
         offered = [key for key in self.keys if key.suite == suite]
         usable = [key for key in offered if key.active_from <= now < key.expires_at]
         if usable:
@@ -212,33 +237,13 @@ class KeyList:
 
 
 def unverified(data: bytes) -> KeyList:
-    """A list as it is written, whoever signed it. States: pending."""
-    return read_signed(data)[0]
-
-
-def _content(
-    role: Role, keys: tuple[KeyInfo, ...], *, issued: int, valid_until: int
-) -> dict[str, Plain]:
-    """What is signed."""
-    return {
-        "version": VERSION,
-        "kind": "keys",
-        "role": role,
-        "issued": issued,
-        "valid_until": valid_until,
-        "keys": [key.published() for key in keys],
-    }
-
-
-def read_signed(data: bytes) -> tuple[KeyList, bool]:
-    """The list in these bytes, and whether the identity beside it signed it. States: pending.
+    """A list as it is written, whoever signed it. States: pending.
 
     What is read is written again: other bytes than a ring would write are refused.
     """
     try:
         document = cast("dict[str, Any]", parsed(data))
         listed = document["list"]
-        role, issued, valid_until = listed["role"], listed["issued"], listed["valid_until"]
         keys: tuple[KeyInfo, ...] = ()
         for stored in listed["keys"]:
             public = PublicKey(bytes.fromhex(stored["public"]), stored["number"])
@@ -250,20 +255,19 @@ def read_signed(data: bytes) -> tuple[KeyList, bool]:
                 **{name: stored[name] for name in _TIMES},
             )
             keys += (key,)
-        content = _content(role, keys, issued=issued, valid_until=valid_until)
-        identity, signature = (bytes.fromhex(document[name]) for name in ("identity", "signature"))
+        key_list = KeyList(
+            keys=keys,
+            identity=bytes.fromhex(document["identity"]),
+            signature=bytes.fromhex(document["signature"]),
+            **{name: listed[name] for name in ("role", "issued", "valid_until")},
+        )
         numbers = [key.number for key in keys]
         times = [[getattr(key, name) for name in _TIMES] for key in keys]
-        times.append([issued, valid_until - 1])
-        rewritten: dict[str, Plain] = {
-            "identity": identity.hex(),
-            "list": content,
-            "signature": signature.hex(),
-        }
+        times.append([key_list.issued, key_list.valid_until - 1])
         sound = (
-            canonical(rewritten) == data
-            and role in ROLES
-            and (len(identity), len(signature)) == (PUBLIC_BYTES, SIGNATURE_BYTES)
+            key_list.document == data
+            and key_list.role in ROLES
+            and (len(key_list.identity), len(key_list.signature)) == (PUBLIC_BYTES, SIGNATURE_BYTES)
             and 1 <= len(keys) <= MOST_KEYS
             and numbers == sorted(set(numbers))
             and all(type(time) is int and time >= 0 for line in times for time in line)
@@ -273,20 +277,7 @@ def read_signed(data: bytes) -> tuple[KeyList, bool]:
         sound = False
     if not sound:
         raise MalformedError("the list of keys", f"keys of version {VERSION}, as a ring signs them")
-    key_list = KeyList(
-        role=role,
-        issued=issued,
-        valid_until=valid_until,
-        keys=keys,
-        identity=identity,
-        document=data,
-    )
-    try:
-        signer = Ed25519PublicKey.from_public_bytes(identity)
-        signer.verify(signature, _SIGNED + canonical(content))
-    except (InvalidSignature, ValueError):
-        return key_list, False
-    return key_list, True
+    return key_list
 
 
 @dataclass(frozen=True)

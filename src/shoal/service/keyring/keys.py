@@ -18,16 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from shoal import checks, randomness
+from shoal import checks
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SUITES, KeyPair, Plain, SealingError, canonical
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import rotation
-from shoal.service.keyring.errors import (
-    DamagedKeyringError,
-    KeyGoneError,
-    KeyringError,
-)
+from shoal.service.keyring.errors import DamagedKeyringError, KeyGoneError, KeyringError
 from shoal.service.keyring.key_list import (
     FUTURE_TOLERANCE,
     SECRET_BYTES,
@@ -36,7 +32,7 @@ from shoal.service.keyring.key_list import (
     KeyList,
     KeyState,
     Role,
-    read_signed,
+    unverified,
 )
 from shoal.service.keyring.rotation import Ring, Schedule
 from shoal.service.keyring.secrets import (
@@ -45,22 +41,22 @@ from shoal.service.keyring.secrets import (
     Secrets,
     check_private,
     disk,
+    fresh_bytes,
     locked,
     new_directory,
-    no_identity,
     no_keys,
     protection_kind,
     read_private,
     shred,
     write_private,
 )
+from shoal.values import attributes
 
 INDEX = "index.json"
 VERSION = 1
 BY_HAND = 8  # rotations that nobody planned, between a backup and a loss
 
 Deleted: TypeAlias = list[KeyInfo]  # inside the class, list is its method
-Doomed: TypeAlias = Callable[[KeyInfo], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +65,6 @@ class Rotation:
 
     new: KeyInfo
     replaced: tuple[KeyInfo, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inheritance:
-    """What is left of a ring that was lost: its identity, and a number above all it had."""
-
-    identity: Path
-    first_number: int
 
 
 @dataclass(frozen=True)
@@ -110,8 +98,8 @@ class Index:
         try:
             stored = json.loads(content)
             local = stored.pop("local")
-            listed, signed = read_signed(canonical(stored))
-            if not signed:
+            listed = unverified(canonical(stored))
+            if not listed.is_signed:
                 raise DamagedKeyringError(path, "the signature of its list is wrong")
             recorded = {item["number"]: item for item in local["keys"]}
             if local["version"] != VERSION or list(recorded) != [key.number for key in listed.keys]:
@@ -267,35 +255,34 @@ class Keyring:
         suites: Sequence[str] = SUITES[:1],
         clock: Clock = system_clock,
         schedule: Schedule | None = None,
-        heir_of: Inheritance | None = None,
+        identity: Path | None = None,
+        first_number: int = 0,
     ) -> Keyring:
         """A new ring with one key for each suite, in use at once.
 
-        ``heir_of`` a ring that was lost, it has that one's identity and none of its numbers.
+        After a loss it may have the ``identity`` of the lost ring, and none of its numbers:
+        ``first_number`` is above all of them.
         """
         directory = Path(directory)
-        if not suites or len(set(suites)) < len(suites) or not set(suites) <= set(SUITES):
-            raise InvalidArgumentError("suites", tuple(suites), f"some of {', '.join(SUITES)}")
-        first = 0
-        if heir_of is None:
-            identity = Identity(role, randomness.secure().words(SECRET_BYTES // 8).tobytes())
+        sound = suites and len(set(suites)) == len(suites) and set(suites) <= set(SUITES)
+        checks.refuse(not sound, f"some of {', '.join(SUITES)}", suites=tuple(suites))
+        first = checks.count(0 if identity is None else 1, first_number=first_number)
+        expected = f"a number below {rotation.NUMBERS}"
+        checks.refuse(first >= rotation.NUMBERS, expected, first_number=first)
+        if identity is None:
+            signer = Identity(role, fresh_bytes(SECRET_BYTES))
         else:
-            first = checks.count(1, first_number=heir_of.first_number)
-            if first >= rotation.NUMBERS:
-                expected = f"a number below {rotation.NUMBERS}"
-                raise InvalidArgumentError("first_number", first, expected)
-            path = heir_of.identity
-            identity = Secrets(path.parent, role, protection, path).identity()
+            signer = Secrets(identity.parent, role, protection, identity).identity()
         now = clock()
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
         with new_directory(directory) as place:
             secrets = Secrets(place, role, protection)
-            secrets.write(identity)
+            secrets.write(signer)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
                 secrets.write(pair)
-                ring = rotation.added(ring, pair.public, now, at_once=True)
-            Index.signed(identity, rotation.settled(ring, now), now).write(place)
+                ring = rotation.added(ring, pair.public, now, begins=now)
+            Index.signed(signer, rotation.settled(ring, now), now).write(place)
         return cls.open(directory, protection=protection, clock=clock)
 
     @classmethod
@@ -327,6 +314,12 @@ class Keyring:
         return opened
 
     @property
+    def _newest(self) -> Index:
+        """What is on the disk now, as one value: another thread may read the next one meanwhile."""
+        self.reload_if_changed()
+        return self._index
+
+    @property
     def suites(self) -> tuple[str, ...]:
         """The suites there are keys for."""
         return tuple(sorted({key.suite for key in self._index.ring.keys}))
@@ -348,15 +341,11 @@ class Keyring:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        listed = self.list()
         return {
             "directory": str(self.directory),
-            "role": self.role,
-            "fingerprint": self.fingerprint,
             "suites": [*self.suites],
-            "issued": listed.issued,
-            "valid_until": listed.valid_until,
-            "numbers_left": self.numbers_left,
+            **attributes(self, "role", "fingerprint", "numbers_left"),
+            **attributes(self.list(), "issued", "valid_until"),
             "identity_here": self.has_identity,
         }
 
@@ -371,30 +360,32 @@ class Keyring:
 
     def list(self) -> KeyList:
         """The signed list, with the states of this moment."""
-        self.reload_if_changed()
-        now, index = self._clock(), self._index
+        index, now = self._newest, self._clock()
         keys = (
             replace(key, state=rotation.state_at(key, now), seen_expired=0)
             for key in index.ring.keys
         )
         return replace(index.listed, keys=tuple(keys))
 
+    def document(self) -> bytes:
+        """The signed list as it is shown to everybody."""
+        return self._newest.listed.document
+
     def accepts(self, number: int) -> bool:
         """Whether new reports may be sealed with this key.
 
         No longer in the last hour of an expired key, so that whatever it took can be opened.
         """
-        self.reload_if_changed()
-        ring = self._index.ring
+        ring = self._newest.ring
         key = ring.find(number)
         return key is not None and rotation.accepts(key, ring, self._clock())
 
     def pair(self, number: int) -> KeyPair:
         """A key that is active or expired, to open with."""
-        self.reload_if_changed()
-        key = self._index.ring.find(number)
+        ring = self._newest.ring
+        key = ring.find(number)
         if key is None or key.state is KeyState.DELETED:
-            was = 0 <= number < self._index.ring.unused
+            was = 0 <= number < ring.unused
             raise KeyGoneError(number, "it is deleted" if was else "there never was such a key")
         if rotation.state_at(key, self._clock() + rotation.CLOCK_TOLERANCE) is KeyState.PENDING:
             raise KeyGoneError(number, f"it is not in use before {key.active_from}")
@@ -420,9 +411,8 @@ class Keyring:
 
     def lacking(self) -> dict[int, str]:
         """The keys that are not deleted and cannot be read from their files, each with why."""
-        self.reload_if_changed()
         while True:
-            alive = sorted(self._index.ring.alive)
+            alive = sorted(self._newest.ring.alive)
             troubles = {number: why for number in alive if (why := self._secrets.trouble(number))}
             # A file may be gone because its key was deleted at this moment.
             if not troubles or not self.reload_if_changed():
@@ -430,8 +420,7 @@ class Keyring:
 
     def gone(self) -> frozenset[int]:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""
-        self.reload_if_changed()
-        ring = self._index.ring
+        ring = self._newest.ring
         return frozenset(range(ring.unused)) - ring.alive
 
     def reload_if_changed(self) -> bool:
@@ -444,8 +433,7 @@ class Keyring:
 
     def planned_rotations(self, suites: Sequence[str] | None = None) -> tuple[Rotation, ...]:
         """What ``rotate`` would do now for each suite. Its keys are made up and thrown away."""
-        self.reload_if_changed()
-        ring, now = self._index.ring, self._clock()
+        ring, now = self._newest.ring, self._clock()
         numbers = []
         for suite in suites or self.suites:
             rotation.check_room(ring)
@@ -496,9 +484,8 @@ class Keyring:
         function that tells them is asked once nobody else can change the ring.
         Cheap if nothing is due; any number of processes may call it at once.
         """
-        self.reload_if_changed()
+        ring = self._newest.ring
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
-        ring = self._index.ring
         strays = set(self._secrets.numbers()) - ring.alive
         due = rotation.is_due(ring, now, needed()) or any(each < ring.unused for each in strays)
         to_sign = self._secrets.can_sign and (
@@ -515,8 +502,7 @@ class Keyring:
     def check_revival(self, first_number: int) -> None:
         """Refuse a ``revive`` that could not be finished."""
         now, issued = self._clock(), self._index.listed.issued
-        if not self._secrets.can_sign:
-            raise no_identity(self._secrets.identity_path)
+        self._secrets.identity()  # refuses by itself
         if issued > now + FUTURE_TOLERANCE:
             text = f"this machine's clock says {now}, and the keys' list was signed later"
             raise KeyringError(f"{text}, at {issued}; set the clock")
@@ -525,7 +511,7 @@ class Keyring:
             advice = "give --first-number, the lowest that no key of this ring can have had"
             raise KeyringError(f"{text}; {advice}")
 
-    def revive(self, first_number: int, doomed: Doomed) -> Revived:
+    def revive(self, first_number: int, doomed: Callable[[KeyInfo], bool]) -> Revived:
         """Go on after it came back from a backup: older than what others have seen of it.
 
         Three things would go wrong if it simply went on. Keys that were deleted since are back.

@@ -25,7 +25,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError
 from shoal.sealing import PublicKey
 from shoal.service.keyring.errors import KeyGoneError, KeyringError
 from shoal.service.keyring.key_list import DAY, HOUR, MOST_KEYS, KeyInfo, KeyState
@@ -56,12 +55,11 @@ class Schedule:
         for field in fields(self):
             value = checks.count(1, **{field.name: getattr(self, field.name)})
             object.__setattr__(self, field.name, value)
-        if 2 * self.pending > self.active:
-            expected = f"at most half of active={self.active}"
-            raise InvalidArgumentError("pending", self.pending, expected)
-        if self.pending + self.expired > _MOST_EXPIRED * self.active:
-            expected = f"at most {_MOST_EXPIRED} times active={self.active}, or lists grow long"
-            raise InvalidArgumentError("expired", self.expired, expected)
+        expected = f"at most half of active={self.active}"
+        checks.refuse(2 * self.pending > self.active, expected, pending=self.pending)
+        expected = f"at most {_MOST_EXPIRED} times active={self.active}, or lists grow long"
+        too_many = self.pending + self.expired > _MOST_EXPIRED * self.active
+        checks.refuse(too_many, expected, expired=self.expired)
 
     @property
     def lead(self) -> int:
@@ -101,17 +99,14 @@ class Ring:
         return min(max(now - self.looked, 0), self.schedule.believed)
 
 
-def added(
-    ring: Ring, public: PublicKey, now: int, *, begins: int | None = None, at_once: bool = False
-) -> Ring:
-    """With a new key: pending until it ``begins``, or in use at once."""
+def added(ring: Ring, public: PublicKey, now: int, *, begins: int | None = None) -> Ring:
+    """With a new key: pending until it ``begins``, or in use if that is now."""
     begins = now + ring.schedule.pending if begins is None else begins
-    begins = now if at_once else begins
     key = KeyInfo(
         number=public.number,
         suite=public.suite.name,
         public=public,
-        state=KeyState.ACTIVE if at_once else KeyState.PENDING,
+        state=KeyState.ACTIVE if begins == now else KeyState.PENDING,
         created=now,
         active_from=begins,
         expires_at=begins + ring.schedule.active,

@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from shoal import randomness
+from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair, MalformedError, Plain, PublicKey, canonical, parsed
 from shoal.service.keyring.errors import DamagedKeyringError, KeyringError
@@ -56,6 +56,7 @@ _TIMEOUT, _PAUSE = 30.0, 0.02
 
 DEFAULT_COST = 17  # n = 2^17, r = 8, p = 1: 128 MiB and about half a second
 LOWEST_COST, HIGHEST_COST = 10, 20
+_COSTS = {1 << cost for cost in range(LOWEST_COST, HIGHEST_COST + 1)}
 SHORTEST_KEY_FILE = 32
 _BLOCK, _LANES = 8, 1
 _SALT_BYTES, _NONCE_BYTES, _KEY_BYTES = 16, 12, 32
@@ -185,24 +186,20 @@ def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         deadline = time.monotonic() + timeout
-        while not _try_lock(handle):
-            if time.monotonic() > deadline:
-                raise KeyringError(
-                    f"another process has held {path} for {timeout:g} seconds; try again, or find "
-                    "out which one it is (fuser, lsof)"
-                )
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise KeyringError(
+                        f"another process has held {path} for {timeout:g} seconds; try again, or "
+                        "find out which one it is (fuser, lsof)"
+                    ) from None
             time.sleep(_PAUSE)
         yield
     finally:
         os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class Protection:
@@ -279,11 +276,9 @@ class _Passphrase(_Encrypted):
     wrong = "this is not its passphrase (or the file is damaged)"
 
     def __init__(self, text: str, cost: int) -> None:
-        if not text:
-            raise InvalidArgumentError("passphrase", "", "a passphrase that is not empty")
-        if not LOWEST_COST <= cost <= HIGHEST_COST:
-            expected = f"{LOWEST_COST} <= cost <= {HIGHEST_COST}"
-            raise InvalidArgumentError("cost", cost, expected)
+        checks.refuse(not text, "a passphrase that is not empty", passphrase="")
+        expected = f"{LOWEST_COST} <= cost <= {HIGHEST_COST}"
+        checks.refuse(not LOWEST_COST <= cost <= HIGHEST_COST, expected, cost=cost)
         self._text = text.encode()
         salt = fresh_bytes(_SALT_BYTES).hex()
         super().__init__({"scrypt": {"n": 1 << cost, "r": _BLOCK, "p": _LANES, "salt": salt}})
@@ -291,9 +286,7 @@ class _Passphrase(_Encrypted):
     def _derive(self, parameters: Mapping[str, Any]) -> bytes:
         scrypt = parameters["scrypt"]
         n, r, p = scrypt["n"], scrypt["r"], scrypt["p"]
-        if (r, p) != (_BLOCK, _LANES) or n not in {
-            1 << cost for cost in range(LOWEST_COST, HIGHEST_COST + 1)
-        }:
+        if (r, p) != (_BLOCK, _LANES) or n not in _COSTS:
             message = f"scrypt with n={n}, r={r}, p={p}"
             raise ValueError(message)
         return Scrypt(bytes.fromhex(scrypt["salt"]), _KEY_BYTES, n, r, p).derive(self._text)
@@ -350,7 +343,10 @@ class Secrets:
         """What signs the list."""
         path = self.identity_path
         if not path.exists():
-            raise no_identity(path)
+            raise KeyringError(
+                f"the list of keys has to be signed and there is no identity at {path}; bring it "
+                "and name it (--identity FILE)"
+            )
         (other,) = (role for role in ROLES if role != self._role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
             why = f"it is the identity of the {other}, and the role here is {self._role}"
@@ -438,14 +434,6 @@ def key_files(directory: Path) -> list[Path]:
 def no_keys(directory: Path) -> KeyringError:
     """What is said of a directory without a ring in it."""
     return KeyringError(f"there are no keys in {directory}; make some: shoal keys new {directory}")
-
-
-def no_identity(path: Path) -> KeyringError:
-    """What is said where something has to be signed, and the key that signs is not here."""
-    return KeyringError(
-        f"the list of keys has to be signed and there is no identity at {path}; bring it and name "
-        "it (--identity FILE)"
-    )
 
 
 def protection_kind(directory: Path, identity: Path | None = None) -> str:

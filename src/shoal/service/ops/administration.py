@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
-from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import moment, plural
@@ -18,10 +17,11 @@ from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotReadyError, SurveyInUseError
 from shoal.service.keyring import Keyring
 from shoal.service.ops.home import Home, check_named, opened
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
+from shoal.values import attributes
 
-DAY = 86_400
-_SHOWN = ("name", "question", "not_before", "not_after")  # of a survey, in JSON
+Store = ShufflerStore | AnalyzerStore
 _DIGITS = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -62,99 +62,76 @@ def next_steps(home: Home, survey: Survey) -> str:
     return f"{token}; then shoal serve analyzer {place}"
 
 
-@dataclass(frozen=True)
-class Registered:
-    """A survey that a party collects for, and whether anything was ever taken for it."""
-
-    survey: Survey
-    taken: bool
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values."""
-        return {
-            "survey": str(self.survey.id),
-            **{name: getattr(self.survey, name) for name in _SHOWN},
-            "taken": self.taken,
+def registered(store: Store) -> list[dict[str, Any]]:
+    """The surveys that a party collects for, and whether anything was ever taken for each."""
+    return [
+        {
+            "survey": str(each.id),
+            **attributes(each, "name", "question", "not_before", "not_after"),
+            "taken": store.surveys.taken(each.id),
         }
+        for each in store.surveys.all()
+    ]
 
 
-def surveys_of(home: Home) -> list[Registered]:
-    """The surveys that a party collects for, in the order they were added."""
-    with opened(home) as store:
-        return [Registered(each, store.surveys.taken(each.id)) for each in store.surveys.all()]
-
-
-def surveys_document(home: Home, registered: Sequence[Registered]) -> Document:
+def surveys_document(home: Home, surveys: Sequence[dict[str, Any]]) -> Document:
     """What a party collects for, in words."""
     party = f"the {home.role} in {home.directory}"
-    if not registered:
+    if not surveys:
         return Document(f"{party} collects for no survey: shoal survey add")
     rows = (
         (
-            str(each.survey.id)[:16],
-            each.survey.name,
-            moment(each.survey.not_before),
-            moment(each.survey.not_after),
-            "yes" if each.taken else "nothing",
+            each["survey"][:16],
+            each["name"],
+            moment(each["not_before"]),
+            moment(each["not_after"]),
+            "yes" if each["taken"] else "nothing",
         )
-        for each in registered
+        for each in surveys
     )
     headings = ("survey", "name", "from", "to (UTC)", "taken")
-    title = f"{party} collects for {plural(len(registered), 'survey')}"
+    title = f"{party} collects for {plural(len(surveys), 'survey')}"
     return Document(title, table=Table(headings, tuple(map(Row, rows))))
 
 
-def remove_survey(home: Home, digits: str) -> tuple[SurveyId, int]:
+def survey_name(store: Store, digits: str) -> SurveyId:
+    """The one survey of a party whose name begins with these digits."""
+    names = store.surveys.names()
+    fitting = [name for name in names if str(name).startswith(digits)]
+    if not _DIGITS.fullmatch(digits) or len(fitting) != 1:
+        known = ", ".join(str(name)[:12] for name in names) or "none"
+        expected = f"the first digits of one name here ({known})"
+        raise InvalidArgumentError("survey", digits, expected)
+    return fitting[0]
+
+
+def remove_survey(store: Store, digits: str) -> tuple[SurveyId, int]:
     """Let a party forget a survey that nothing was taken for; its name, and how many tokens went.
 
     The first digits of its name are enough, and nothing else of it is looked at: one that this
     version would not add can be removed as well.
     """
-    with opened(home) as store:
-        name = _named(store.surveys.names(), digits)
-        try:
-            return name, store.surveys.remove(name)
-        except SurveyInUseError as error:
-            taken = "reports" if home.role == "shuffler" else "collected batches"
-            ends = moment(store.surveys.get(name).not_after)
-            message = f"it has {taken}: it ends by itself on {ends} (UTC)"
-            raise AdministrationError(f"survey {name} stays: {message}") from error
+    name = survey_name(store, digits)
+    try:
+        return name, store.surveys.remove(name)
+    except SurveyInUseError as error:
+        taken = "reports" if isinstance(store, ShufflerStore) else "collected batches"
+        ends = moment(store.surveys.get(name).not_after)
+        message = f"it has {taken}: it ends by itself on {ends} (UTC)"
+        raise AdministrationError(f"survey {name} stays: {message}") from error
 
 
-def survey_name(home: Home, digits: str) -> SurveyId:
-    """The one survey of a party whose name begins with these digits."""
-    with opened(home) as store:
-        return _named(store.surveys.names(), digits)
-
-
-def delete_data(home: Home, survey: SurveyId) -> Deleted:
+def delete_data(store: Store, survey: SurveyId) -> Deleted:
     """Delete all that a party has of a survey that is over; how much it was, and what is left."""
-    with opened(home) as store:
-        try:
-            return store.delete_survey(survey)
-        except NotReadyError as error:
-            over = store.surveys.get(survey)
-            until = moment(over.not_after + over.batches.max_age)
-            raise AdministrationError(
-                f"survey {survey} is not over: its last batch may close until {until} (UTC); "
-                "nothing was deleted"
-            ) from error
-
-
-def make_token(
-    home: Home, *, survey: str | None = None, days: int, label: str
-) -> tuple[str, Survey | None]:
-    """A token for one survey (its first digits are enough) or for all; it is nowhere else."""
-    lifetime = checks.count(days=days) * DAY
-    with opened(home) as store:
-        chosen = None if survey is None else find_survey(store.surveys.all(), survey)
-        return store.tokens.add(label, None if chosen is None else chosen.id, lifetime), chosen
-
-
-def tokens_of(home: Home) -> list[TokenScope]:
-    """The tokens that a party has made, as far as it knows them."""
-    with opened(home) as store:
-        return store.tokens.listed()
+    try:
+        return store.delete_survey(survey)
+    except NotReadyError as error:
+        over = store.surveys.get(survey)
+        until = moment(over.not_after + over.batches.max_age)
+        raise AdministrationError(
+            f"survey {survey} is not over: its last batch may close until {until} (UTC); "
+            "nothing was deleted"
+        ) from error
 
 
 def tokens_document(tokens: Sequence[TokenScope], now: int) -> Document:
@@ -173,31 +150,14 @@ def tokens_document(tokens: Sequence[TokenScope], now: int) -> Document:
     return Document(plural(len(tokens), "token"), table=table)
 
 
-def revoke_token(home: Home, label: str) -> int:
+def revoke_token(store: Store, label: str) -> int:
     """Make every token of a label worthless from now on; how many there were."""
-    with opened(home) as store:
-        revoked = store.tokens.revoke(label)
-        known = sorted({token.label for token in store.tokens.listed()})
+    revoked = store.tokens.revoke(label)
     if not revoked:
-        expected = f"the label of a token here ({', '.join(known) or 'there is none'})"
+        known = ", ".join(sorted({token.label for token in store.tokens.listed()}))
+        expected = f"the label of a token here ({known or 'there is none'})"
         raise InvalidArgumentError("label", label, expected)
     return revoked
-
-
-def find_survey(surveys: list[Survey], digits: str) -> Survey:
-    """The one survey whose name begins with these digits."""
-    name = _named([survey.id for survey in surveys], digits)
-    return next(survey for survey in surveys if survey.id == name)
-
-
-def _named(names: Iterable[SurveyId], digits: str) -> SurveyId:
-    names = list(names)
-    fitting = [name for name in names if str(name).startswith(digits)]
-    if not _DIGITS.fullmatch(digits) or len(fitting) != 1:
-        known = ", ".join(str(name)[:12] for name in names) or "none"
-        expected = f"the first digits of one name here ({known})"
-        raise InvalidArgumentError("survey", digits, expected)
-    return fitting[0]
 
 
 def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> None:

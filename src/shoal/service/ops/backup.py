@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +51,7 @@ from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db.database import POSTGRESQL, SQLITE, Database
+from shoal.service.db.database import POSTGRESQL, Database
 from shoal.service.db.files import create, sync_directory
 from shoal.service.db.tables import surveys
 from shoal.service.errors import StoreUnavailableError
@@ -63,6 +63,7 @@ from shoal.service.ops.home import Home
 from shoal.service.shuffler import tables as shuffler
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
+from shoal.values import attributes
 
 TRIES = 5
 MANIFEST = "manifest.json"
@@ -78,7 +79,6 @@ _PATH = re.compile(
     rf"|batches/{_NAMED}-[0-9a-f]{{16}}\.batch|incoming/\d{{1,10}}-{_NAMED}\.batch"
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_SHOWN = ("role", "made", "database", "revision", "keys")  # of a manifest, in JSON
 _DIGEST_SHOWN = 16  # digits of a batch's digest in the name of its file
 _MODE = 0o600
 _PIECE = 1 << 20
@@ -151,7 +151,7 @@ class Made:
         return {
             "file": str(self.path),
             "fingerprint": manifest.ring.fingerprint,
-            **{name: getattr(manifest, name) for name in _SHOWN},
+            **attributes(manifest, "role", "made", "database", "revision", "keys"),
             "files": len(manifest.files),
             "bytes": manifest.size,
             "digest": manifest.digest,
@@ -171,12 +171,9 @@ def back_up(
     if target.is_dir():
         made = datetime.fromtimestamp(clock(), UTC).strftime("%Y%m%dT%H%M%SZ")
         target = target / f"shoal-{home.role}-{made}.tar"
-    refuse_existing(target)
     for _ in range(TRIES - 1):
-        try:
+        with suppress(GoneError):  # the work went on; the next moment is as good
             return _tried(home, target, clock, progress, keys=keys)
-        except GoneError:  # the work went on; the next moment is as good
-            continue
     return _tried(home, target, clock, progress, keys=keys)
 
 
@@ -189,43 +186,39 @@ def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
 
 def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: bool) -> Made:
     ring, made = _ring(home), clock()
-    with disk(f"cannot write {target}"):
-        scratch = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
-    with scratch as place, ExitStack() as held:
-        locked = lock_segments(home, held)
-        copied = held.enter_context(snapshot(home.url, Path(place), progress))
+    with writing(target) as writer, ExitStack() as locks:
+        locked = lock_segments(home, locks)
+        file, copied = locks.enter_context(snapshot(home.url, writer.scratch, progress))
         if _ring(home) != ring:
             raise GoneError(home.keys, "changed")
         revision = _revision(copied, home.role)
-        small = {**ring} if keys else {}
-        small |= _small_files(home, copied, token=keys)
-        wanted = needed(copied.connection, home.role)
+        small = (ring if keys else {}) | _small_files(home, copied, token=keys)
+        wanted = needed(copied, home.role)
         later = [name for name in wanted if name.startswith("segments/") and name not in locked]
-        lock_later(home, held, later, copied.connection)
-        with writing(target) as writer:
-            writer.add(copied.file.name, copied.file)
-            for name, content in small.items():
-                writer.add_bytes(name, content)
-            for done, (name, ranges) in enumerate(wanted.items(), start=1):
-                writer.add(name, home.directory / name, ranges)
-                progress(done, len(wanted))
-            listed = Index.read(home.keys)
-            manifest = Manifest(
-                role=home.role,
-                made=made,
-                shoal=version("shoal"),
-                database=copied.dialect,
-                revision=revision,
-                keys=keys,
-                ring=RingNote(
-                    fingerprint=listed.listed.fingerprint,
-                    unused=listed.ring.unused,
-                    suites=len({key.suite for key in listed.ring.keys}),
-                    active=listed.ring.schedule.active,
-                ),
-                files=tuple(writer.entries),
-            )
-            writer.finish(manifest)
+        lock_later(home, locks, later, copied)
+        writer.add(file.name, file)
+        for name, content in small.items():
+            writer.add_bytes(name, content)
+        for done, (name, ranges) in enumerate(wanted.items(), start=1):
+            writer.add(name, home.directory / name, ranges)
+            progress(done, len(wanted))
+        index = Index.read(home.keys)
+        manifest = Manifest(
+            role=home.role,
+            made=made,
+            shoal=version("shoal"),
+            database=copied.dialect.name,
+            revision=revision,
+            keys=keys,
+            ring=RingNote(
+                fingerprint=index.listed.fingerprint,
+                unused=index.ring.unused,
+                suites=len({key.suite for key in index.ring.keys}),
+                active=index.ring.schedule.active,
+            ),
+            files=dict(writer.entries),  # without the manifest itself
+        )
+        writer.add_bytes(MANIFEST, manifest.to_bytes())  # after everything that it names
     plain = keys and protection_kind(home.keys) == "none"
     warning = "the keys in it are in the clear, as they are in the directory"
     return Made(target, manifest, (warning,) if plain else ())
@@ -238,7 +231,7 @@ def _ring(home: Home) -> dict[str, bytes]:
         return {f"keys/{path.name}": secrets.read_private(path) for path in paths if path.is_file()}
 
 
-def _small_files(home: Home, copied: Snapshot, *, token: bool) -> dict[str, bytes]:
+def _small_files(home: Home, copied: sa.Connection, *, token: bool) -> dict[str, bytes]:
     """The token, and the name that directory and database share; two names are refused."""
     names = (STORE_ID, TOKEN) if token else (STORE_ID,)
     with disk("cannot make the backup", "look at its permissions"):
@@ -247,20 +240,20 @@ def _small_files(home: Home, copied: Snapshot, *, token: bool) -> dict[str, byte
             for name in names
             if (home.directory / name).is_file()
         }
-    if STORE_ID in content and sa.inspect(copied.connection).has_table("store"):
-        name = copied.connection.execute(sa.text("SELECT id FROM store")).scalar_one()
+    if STORE_ID in content and sa.inspect(copied).has_table("store"):
+        name = copied.execute(sa.text("SELECT id FROM store")).scalar_one()
         if content[STORE_ID].decode(errors="replace").strip() != name:
             why = f"{home.directory} belongs to another database"
             raise BackupError("cannot make the backup", why, "check --store and SHOAL_STORE")
     return content
 
 
-def _revision(copied: Snapshot, role: Role) -> str:
-    query = sa.text(f"SELECT version_num FROM {role}_revision")  # noqa: S608 - one of two words
-    if not sa.inspect(copied.connection).has_table(f"{role}_revision"):
+def _revision(copied: sa.Connection, role: Role) -> str:
+    if not sa.inspect(copied).has_table(f"{role}_revision"):
         advice = "check --store and SHOAL_STORE"
         raise BackupError("cannot make the backup", f"this database is no {role}'s", advice)
-    return str(copied.connection.execute(query).scalar_one())
+    query = sa.text(f"SELECT version_num FROM {role}_revision")  # noqa: S608 - one of two words
+    return str(copied.execute(query).scalar_one())
 
 
 # What is in it
@@ -279,24 +272,15 @@ class Entry:
     sha256: str
     ranges: tuple[Range, ...] | None = None
 
-    @property
-    def length(self) -> int:
-        """Of the file, once it is back."""
-        if self.ranges is None:
-            return self.bytes
-        return max((start + length for start, length in self.ranges), default=0)
-
     @classmethod
     def of(cls, plain: dict[str, Any]) -> Entry:
         """From plain values; a name or number that cannot be one is a ValueError."""
         if not _PATH.fullmatch(plain["path"]) or not _DIGEST.fullmatch(plain["sha256"]):
-            message = "a file that no party has"
-            raise ValueError(message)
+            raise ValueError("a file that no party has")
         if "ranges" in plain:
             ranges = tuple((_count(start), _count(length)) for start, length in plain["ranges"])
             if sum(length for _, length in ranges) != plain["bytes"]:
-                message = "stretches that do not add up"
-                raise ValueError(message)
+                raise ValueError("stretches that do not add up")
             plain = plain | {"ranges": ranges}
         return cls(**plain | {"bytes": _count(plain["bytes"])})
 
@@ -325,31 +309,26 @@ class Manifest:
     revision: str
     keys: bool
     ring: RingNote
-    files: tuple[Entry, ...]
+    files: dict[str, Entry]  # by their names
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(entry.bytes for entry in self.files)
+        return sum(entry.bytes for entry in self.files.values())
 
     @property
     def digest(self) -> str:
         """The name of the backup: it stands for every byte of it."""
         return sha256(self.to_bytes()).hexdigest()
 
-    @cached_property
-    def by_path(self) -> dict[str, Entry]:
-        """The files by their names."""
-        return {entry.path: entry for entry in self.files}
-
     def to_bytes(self) -> bytes:
         """As it is stored."""
-        plain: dict[str, Any] = {name: getattr(self, name) for name in _READERS}
-        plain |= {"format": _FORMAT, "version": _VERSION, "ring": vars(self.ring)}
-        plain["files"] = [
+        files = [
             {name: value for name, value in vars(entry).items() if value is not None}
-            for entry in self.files
+            for entry in self.files.values()
         ]
+        plain = vars(self) | {"format": _FORMAT, "version": _VERSION}
+        plain |= {"ring": vars(self.ring), "files": files}
         return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -358,65 +337,46 @@ class Manifest:
         try:
             plain = json.loads(data)  # what is no JSON is a ValueError, too
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
-                message = f"made by a newer version of Shoal ({plain.get('shoal')})"
-                raise ValueError(message)
-            manifest = cls(**{name: read(plain[name]) for name, read in _READERS.items()})
+                raise ValueError(f"made by a newer version of Shoal ({plain.get('shoal')})")
+            if plain["role"] not in ROLES:
+                raise ValueError("of no party")
+            ring, files = plain["ring"], {each["path"]: Entry.of(each) for each in plain["files"]}
+            if len(files) < len(plain["files"]):
+                raise ValueError("its manifest has a file twice")
+            return cls(
+                role=plain["role"],
+                made=_count(plain["made"]),
+                shoal=str(plain["shoal"]),
+                database=str(plain["database"]),
+                revision=str(plain["revision"]),
+                keys=bool(plain["keys"]),
+                ring=RingNote(
+                    fingerprint=str(ring["fingerprint"]),
+                    unused=_count(ring["unused"]),
+                    suites=_count(ring["suites"]),
+                    active=_count(ring["active"]),
+                ),
+                files=files,
+            )
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
-            message = f"its manifest is none ({type(error).__name__})"
-            raise ValueError(message) from None
-        if len(manifest.by_path) < len(manifest.files):
-            message = "its manifest has a file twice"
-            raise ValueError(message)
-        return manifest
-
-
-def _role(value: object) -> Role:
-    for role in ROLES:
-        if role == value:
-            return role
-    message = "of no party"
-    raise ValueError(message)
+            raise ValueError(f"its manifest is none ({type(error).__name__})") from None
 
 
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
-        message = "its manifest has no whole number where one belongs"
-        raise ValueError(message)
+        raise ValueError("its manifest has no whole number where one belongs")
     return value
-
-
-def _ring_note(plain: dict[str, Any]) -> RingNote:
-    numbers = {name: _count(plain[name]) for name in ("unused", "suites", "active")}
-    return RingNote(fingerprint=str(plain["fingerprint"]), **numbers)
-
-
-# The members of a manifest, and how each is read.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "role": _role,
-    "made": _count,
-    "shoal": str,
-    "database": str,
-    "revision": str,
-    "keys": bool,
-    "ring": _ring_note,
-    "files": lambda files: tuple(map(Entry.of, files)),
-}
 
 
 # One moment of a database
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A copied database; ``connection`` asks the moment that was copied."""
-
-    dialect: str
-    file: Path
-    connection: sa.Connection
+# A copied database: its file, and a connection that asks the moment that was copied.
+Snapshot = tuple[Path, sa.Connection]
 
 
 def snapshot(address: str, scratch: Path, progress: Progress) -> AbstractContextManager[Snapshot]:
-    """Copy a database into a directory for scratch; gone afterwards."""
+    """Copy a database into a directory for scratch."""
     url = make_url(address)
     copied = _postgresql if url.get_backend_name() == POSTGRESQL else _sqlite
     return copied(url, scratch, progress)
@@ -444,12 +404,9 @@ def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
         with engine.connect() as connection:
             if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
                 raise _broken("the database is damaged")
-            yield Snapshot(SQLITE, copy, connection)
+            yield copy, connection
     except sa.exc.DatabaseError as error:
         raise _broken(str(error.orig)) from error
-    finally:
-        engine.dispose()
-        copy.unlink(missing_ok=True)
 
 
 def _broken(why: str) -> BackupError:
@@ -480,21 +437,17 @@ def copy_sqlite(source: Path, copy: Path, progress: Progress) -> None:
 @contextmanager
 def _postgresql(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
     dump = scratch / DUMP_FILE
-    with _connected(url, "copying") as connection:
-        try:
-            name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
-            words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
-            progress(0, 1)
-            run("pg_dump", [*words, f"--file={dump}"], url)
-            dump.chmod(0o600)
-            yield Snapshot(POSTGRESQL, dump, connection)
-        finally:
-            dump.unlink(missing_ok=True)
+    with connected(url, "copying") as connection:
+        name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
+        words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
+        progress(0, 1)
+        run("pg_dump", [*words, f"--file={dump}"], url)
+        yield dump, connection
 
 
 @contextmanager
-def _connected(url: URL, doing: str) -> Iterator[sa.Connection]:
-    """A transaction that sees one moment."""
+def connected(url: URL, doing: str) -> Iterator[sa.Connection]:
+    """A transaction of PostgreSQL that sees one moment."""
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="REPEATABLE READ",
@@ -506,23 +459,6 @@ def _connected(url: URL, doing: str) -> Iterator[sa.Connection]:
             yield connection
     except sa.exc.OperationalError as error:
         raise StoreUnavailableError(doing, _first_line(str(error.orig))) from error
-    finally:
-        engine.dispose()
-
-
-def refuse_full(url: URL) -> None:
-    """Nothing is overwritten."""
-    with _connected(url, "restoring") as connection:
-        tables = sa.inspect(connection).get_table_names()
-    if tables:
-        advice = "give the address of an empty one, or empty it (dropdb, createdb)"
-        raise BackupError("cannot restore", "the database is not empty", advice)
-
-
-def fill_postgresql(url: URL, dump: Path) -> None:
-    """A dump into an empty database: all of it, or nothing."""
-    words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    run("pg_restore", [*words, str(dump)], url)
 
 
 def run(program: str, words: Sequence[str], url: URL) -> None:
@@ -549,21 +485,18 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
 
 def _address(url: URL) -> str:
     """The address without its password: lists of processes show it."""
-    from psycopg.conninfo import make_conninfo
-
-    parameters = url.translate_connect_args(username="user", database="dbname") | dict(url.query)
-    if "sslpassword" in parameters:
+    if "sslpassword" in url.query:
         raise BackupError(
             "cannot call the programs of PostgreSQL",
             "they would show the sslpassword of the address to everybody on this machine",
             "use a key without one, in a file that only this user reads",
         )
-    parameters.pop("password", None)
-    return make_conninfo("", **parameters)
+    shown = url.set(drivername=POSTGRESQL).difference_update_query(["password"])
+    return shown._replace(password=None).render_as_string()
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return text.strip().partition("\n")[0]
 
 
 # The files that a database needs
@@ -604,14 +537,15 @@ def needed(connection: sa.Connection, role: Role) -> Needed:
 
 def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:
     rows = shuffler.extents.c
+    waiting = surveys.c.number.in_(sa.select(rows.survey))
+    named = sa.select(surveys.c.number, surveys.c.configuration).where(waiting)
+    sizes = {
+        number: Wire.of(Survey.from_bytes(bytes(configuration))).report_bytes
+        for number, configuration in connection.execute(named)
+    }
     query = sa.select(rows.segment, rows.survey, rows.start, rows.count.label("reports"))
-    sizes: dict[int, int] = {}
     ranges: dict[str, list[Range]] = defaultdict(list)
-    for row in connection.execute(query.order_by(rows.segment, rows.start)).all():
-        if row.survey not in sizes:
-            survey = sa.select(surveys.c.configuration).where(surveys.c.number == row.survey)
-            configuration = bytes(connection.execute(survey).scalar_one())
-            sizes[row.survey] = Wire.of(Survey.from_bytes(configuration)).report_bytes
+    for row in connection.execute(query.order_by(rows.segment, rows.start)):
         ranges[row.segment].append((row.start, row.reports * sizes[row.survey]))
     return {f"segments/{name}.segment": joined(ranges[name]) for name in sorted(ranges)}
 
@@ -631,7 +565,7 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(joint)
 
 
-def lock_segments(home: Home, held: ExitStack) -> set[str]:
+def lock_segments(home: Home, locks: ExitStack) -> set[str]:
     """Lock a shuffler's segments, so that nothing in them is erased meanwhile; their names.
 
     A shuffler goes on with another file, and a worker erases what it has gathered afterwards.
@@ -639,19 +573,17 @@ def lock_segments(home: Home, held: ExitStack) -> set[str]:
     names = {f"segments/{path.name}" for path in (home.directory / "segments").glob("*.segment")}
     for name in sorted(names):
         with suppress(FileNotFoundError):  # gathered at this moment
-            _lock(home.directory / name, held)
+            _lock(home.directory / name, locks)
     return names
 
 
-def lock_later(home: Home, held: ExitStack, later: list[str], copied: sa.Connection) -> None:
+def lock_later(home: Home, locks: ExitStack, later: list[str], copied: sa.Connection) -> None:
     """Lock segments that were begun later: they count if all of their reports still wait then."""
-    if not later:
-        return
     with closing(Database(home.url)) as database:
         for name in later:
             path = home.directory / name
             try:
-                _lock(path, held)
+                _lock(path, locks)
             except FileNotFoundError:
                 raise GoneError(path) from None
             rows = shuffler.extents.c
@@ -661,101 +593,78 @@ def lock_later(home: Home, held: ExitStack, later: list[str], copied: sa.Connect
                     raise GoneError(path, "gathered")
 
 
-def _lock(path: Path, held: ExitStack) -> None:
-    fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_SH)
+def _lock(path: Path, locks: ExitStack) -> None:
+    fcntl.flock(locks.enter_context(path.open("rb")), fcntl.LOCK_SH)
 
 
 # The archive
 
 
-@dataclass
-class _Source:
-    """What tar reads: stretches of a file, hashed on their way."""
+class _Hashed:
+    """What tar reads, hashed on its way."""
 
-    file: BinaryIO
-    ranges: list[Range]
-    path: Path
-
-    def __post_init__(self) -> None:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self.digest = sha256()
-        self._left = 0
 
     def read(self, size: int) -> bytes:
-        """So many bytes; they are there, or were deleted under us."""
-        pieces = []
-        while size:
-            if not self._left:
-                start, self._left = self.ranges.pop(0)
-                self.file.seek(start)
-            piece = self.file.read(min(size, self._left))
-            if not piece:
-                raise GoneError(self.path)
-            pieces.append(piece)
-            self._left -= len(piece)
-            size -= len(piece)
-        whole = b"".join(pieces)
-        self.digest.update(whole)
-        return whole
+        piece = self._file.read(size)
+        self.digest.update(piece)
+        return piece
 
 
 class Writer:
-    """An archive that is being written."""
+    """An archive that is being written; ``scratch`` is a directory beside it."""
 
-    def __init__(self, tar: tarfile.TarFile) -> None:
+    def __init__(self, tar: tarfile.TarFile, scratch: Path) -> None:
         self._tar = tar
-        self.entries: list[Entry] = []
+        self.scratch = scratch
+        self.entries: dict[str, Entry] = {}
 
     def add(self, name: str, path: Path, ranges: tuple[Range, ...] | None = None) -> None:
         """A file, or stretches of one."""
         try:
             with path.open("rb") as file:
-                whole = [(0, os.fstat(file.fileno()).st_size)] if ranges is None else list(ranges)
-                source = _Source(file, [each for each in whole if each[1]], path)
-                self._add(name, source, ranges)
+                if ranges is None:
+                    self._add(name, file, os.fstat(file.fileno()).st_size)
+                    return
+                stretches = [os.pread(file.fileno(), length, start) for start, length in ranges]
         except FileNotFoundError:
             raise GoneError(path) from None
+        content = b"".join(stretches)
+        if len(content) != sum(length for _, length in ranges):
+            raise GoneError(path)
+        self.add_bytes(name, content, ranges)
 
-    def add_bytes(self, name: str, content: bytes) -> None:
-        """A small file that is in memory."""
-        whole = [(0, len(content))] if content else []
-        self._add(name, _Source(io.BytesIO(content), whole, Path(name)), None)
+    def add_bytes(self, name: str, content: bytes, ranges: tuple[Range, ...] | None = None) -> None:
+        """What is in memory."""
+        self._add(name, io.BytesIO(content), len(content), ranges)
 
-    def _add(self, name: str, source: _Source, ranges: tuple[Range, ...] | None) -> None:
-        size = sum(length for _, length in source.ranges)
-        self._tar.addfile(_member(name, size), source)  # type: ignore[arg-type] # it only reads
-        self.entries.append(
-            Entry(path=name, bytes=size, sha256=source.digest.hexdigest(), ranges=ranges)
-        )
-
-    def finish(self, manifest: Manifest) -> None:
-        """The manifest, after everything that it names."""
-        content = manifest.to_bytes()
-        self._tar.addfile(_member(MANIFEST, len(content)), io.BytesIO(content))
-
-
-def _member(name: str, size: int) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(name)
-    member.size, member.mode = size, _MODE
-    return member
+    def _add(
+        self, name: str, file: BinaryIO, size: int, ranges: tuple[Range, ...] | None = None
+    ) -> None:
+        member, source = tarfile.TarInfo(name), _Hashed(file)
+        member.size, member.mode = size, _MODE
+        self._tar.addfile(member, source)  # type: ignore[arg-type] # it only reads
+        digest = source.digest.hexdigest()
+        self.entries[name] = Entry(path=name, bytes=size, sha256=digest, ranges=ranges)
 
 
 @contextmanager
 def writing(target: Path) -> Iterator[Writer]:
     """An archive that gets its name when all of it is on the disk; no other file loses its own."""
     refuse_existing(target)
-    with disk(f"cannot write {target}"):
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    draft = Path(name)
-    try:
-        with disk(f"cannot write {target}"), os.fdopen(handle, "wb") as file:
+    with (
+        disk(f"cannot write {target}"),
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch,
+    ):
+        draft = Path(scratch) / target.name
+        with os.fdopen(create(draft), "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                yield Writer(tar)
+                yield Writer(tar, Path(scratch))
             file.flush()
             os.fsync(file.fileno())
-        with disk(f"cannot write {target}"):
-            _name(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+        _name(draft, target)
 
 
 def _name(draft: Path, target: Path) -> None:
@@ -800,23 +709,29 @@ class Archive:
         assert stream is not None  # noqa: S101 - a regular file
         return stream  # type: ignore[return-value] # it reads bytes
 
-    def copy(self, entry: Entry, target: BinaryIO | None) -> None:
-        """The bytes of a file, if they are what the manifest says; without a target, only that."""
+    def entry(self, path: str) -> Entry:
+        """What the manifest says of a file that has to be there."""
+        if path not in self.manifest.files:
+            raise damaged(self.path, f"{path} is missing")
+        return self.manifest.files[path]
+
+    def pieces(self, entry: Entry) -> Iterator[bytes]:
+        """The bytes of a file; refused at their end if they are not what the manifest says."""
         member = self._members.get(entry.path)
         if member is None or not member.isreg() or member.size != entry.bytes:
             raise damaged(self.path, f"{entry.path} is missing, or has another length")
         digest, source = sha256(), self._opened(member)
         while piece := source.read(_PIECE):
             digest.update(piece)
-            if target is not None:
-                target.write(piece)
+            yield piece
         if digest.hexdigest() != entry.sha256:
             raise damaged(self.path, f"{entry.path} is not what it was")
 
     def verify(self, progress: Progress) -> None:
         """Read everything once."""
-        for place, entry in enumerate(self.manifest.files, start=1):
-            self.copy(entry, None)
+        for place, entry in enumerate(self.manifest.files.values(), start=1):
+            for _ in self.pieces(entry):
+                pass
             progress(place, len(self.manifest.files))
 
 

@@ -5,9 +5,10 @@ It needs no passphrase, and changes nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import product
 from pathlib import Path
@@ -17,12 +18,7 @@ import httpx
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
-from shoal.service.analyzer.source import (
-    SourceUnavailableError,
-    TokenFile,
-    TokenFileError,
-    try_token,
-)
+from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, try_token
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
@@ -31,9 +27,8 @@ from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import ROLES, unverified
 from shoal.service.ops import health
 from shoal.service.ops.facts import UNAVAILABLE, directory_facts, key_facts, store_facts
-from shoal.service.ops.health import Fact, Finding, State, fail, ok, warn
+from shoal.service.ops.health import Fact, Finding, fail, ok, warn
 from shoal.service.ops.home import Home, has_both, home_of
-from shoal.service.ops.up import Embedded
 from shoal.service.survey import Party, Survey
 
 TOGETHER = "both together"
@@ -41,7 +36,8 @@ _ADDRESSES = ("http://", "https://")
 _TIMEOUT = 5.0
 _SKEW, _LARGE_SKEW = 60, 300
 _LARGEST = 1 << 20
-_SILENT, _CLOCK = "silent", "clock"
+_SILENT = ("does not answer", "start it, or look at the proxy in front of it")
+_WHOSE = "see whether this is the address of a shuffler or an analyzer"
 
 
 def examine(
@@ -50,16 +46,15 @@ def examine(
     """This machine, and every directory or address."""
     parts: dict[str, list[Finding]] = {health.MACHINE: list(health.machine_findings(clock))}
     parties: list[Examined] = []
-    remotes: dict[str, Remote] = {}
     for target in targets:
         if _is_address(target):
-            parts[target] = list(Remote(target, clock=clock).findings())
+            parts[target] = list(Remote(target.rstrip("/"), clock()).findings())
             continue
         directory = Path(target)
-        both = [Embedded(directory=directory).home(role) for role in ROLES]
+        both = [Home(directory=directory / role, role=role) for role in ROLES]
         for home in both if has_both(directory) else [home_of(directory, store)]:
             findings, party = party_findings(home, clock)
-            findings += _others(party, remotes, clock)
+            findings += _others(party, clock())
             if home.role == "analyzer":
                 findings += _tokens(party, clock())
             parts[f"{home.role} in {home.directory}"] = findings
@@ -106,15 +101,15 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
     except ShoalError as error:
         findings.append(fail("keys", str(error), "restore DIR/keys from a backup"))
     surveys: tuple[Survey, ...] = ()
-    if not home.may_have_database:
-        advice = "it is made when the service starts, or with its first survey"
-        findings.append(warn("store", "there is none yet", advice))
-        return findings, Examined(home, keyring, surveys)
     try:
-        with closing(Database(home.url, timeout=_TIMEOUT)) as database:
-            database.require(home.role)
-            findings += _findings(store_facts(home, database, keyring, clock))
-            surveys = tuple(Surveys(database, ()).all())
+        if home.may_have_database:
+            with closing(Database(home.url, timeout=_TIMEOUT)) as database:
+                database.require(home.role)
+                findings += _findings(store_facts(home, database, keyring, clock))
+                surveys = tuple(Surveys(database, ()).all())
+        else:
+            advice = "it is made when the service starts, or with its first survey"
+            findings.append(warn("store", "there is none yet", advice))
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
     except StoreUnavailableError as error:
@@ -131,7 +126,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
     tokens = TokenFile(party.home.directory / "token")
     try:
         tokens.check()
-    except TokenFileError as error:
+    except ShoalError as error:
         advice = "needed for collecting, unless --shuffler-token names another file"
         yield warn("token file", str(error), advice)
         return
@@ -149,61 +144,57 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
             yield ok(name, f"{survey.shuffler.url} takes it")
 
 
-def _others(party: Examined, remotes: dict[str, Remote], clock: Clock) -> Iterator[Finding]:
-    """What the other party of every open survey says, each asked once."""
+def _others(party: Examined, now: int) -> Iterator[Finding]:
+    """What the other parties of open surveys say, each asked once."""
+    others: dict[Party, list[Survey]] = defaultdict(list)
     for survey in party.surveys:
-        other = survey.analyzer if party.home.role == "shuffler" else survey.shuffler
-        if clock() <= survey.not_after:
-            remote = remotes.setdefault(other.url, Remote(other.url, clock=clock))
-            yield from remote.survey(survey, other)
+        if now <= survey.not_after:
+            other = survey.analyzer if party.home.role == "shuffler" else survey.shuffler
+            others[other].append(survey)
+    for other, surveys in others.items():
+        yield from Remote(other.url, now).surveys(surveys, other.fingerprint)
 
 
+@dataclass(frozen=True)
 class Remote:
-    """A service, asked as anybody may ask it; what was said of it once is not said again."""
+    """A service, asked as anybody may ask it."""
 
-    def __init__(self, url: str, *, clock: Clock = system_clock) -> None:
-        self.url = url.rstrip("/")
-        self._clock = clock
-        self._reported: set[str] = set()
+    url: str
+    now: int
 
     def findings(self) -> Iterator[Finding]:
         """Alive, ready, in time, with a list of keys."""
         answer = self._get("/readyz")
         if answer is None:
-            yield self._silent()
+            yield fail(self.url, *_SILENT)
             return
         if answer.status_code == httpx.codes.NOT_FOUND:
-            advice = "see whether this is the address of a shuffler or an analyzer"
-            yield warn(self.url, "answers, but has no /readyz", advice)
+            yield warn(self.url, "answers, but has no /readyz", _WHOSE)
         elif not answer.is_success:
             yield fail(self.url, "answers, and is not ready", "run shoal doctor DIR where it runs")
         else:
             yield ok(self.url, "ready")
         yield self.clock(answer)
-        yield self._keys(None)
+        yield self._keys()
 
-    def survey(self, survey: Survey, party: Party) -> Iterator[Finding]:
-        """Whether it is the party that a survey names, and collects for it."""
-        if not {_SILENT, str(survey.id)}.isdisjoint(self._reported):
-            return
-        self._reported.add(str(survey.id))
-        answer = self._get(f"/v1/surveys/{survey.id}")
-        name = f"{self.url} survey {str(survey.id)[:12]}"
-        if answer is None:
-            self._reported.add(_SILENT)
-            yield replace(self._silent(), state=State.WARN)
-            return
-        if _CLOCK not in self._reported:
-            yield self.clock(answer)
-        if party.fingerprint not in self._reported:
-            yield self._keys(party)
-        self._reported |= {_CLOCK, party.fingerprint}
-        if not answer.is_success:
-            yield fail(name, "is not known there", "add it there: shoal survey add")
-        elif answer.content != survey.to_bytes():
-            yield fail(name, "is another one there", "somebody answers for the service: find out")
-        else:
-            yield ok(name, "is collected there")
+    def surveys(self, surveys: Sequence[Survey], fingerprint: str) -> Iterator[Finding]:
+        """Whether it is the party that surveys name, and collects for them."""
+        for place, survey in enumerate(surveys):
+            answer = self._get(f"/v1/surveys/{survey.id}")
+            if answer is None:
+                yield warn(self.url, *_SILENT)
+                return
+            if place == 0:
+                yield self.clock(answer)
+                yield self._keys(fingerprint)
+            name = f"{self.url} survey {str(survey.id)[:12]}"
+            if not answer.is_success:
+                yield fail(name, "is not known there", "add it there: shoal survey add")
+            elif answer.content != survey.to_bytes():
+                advice = "somebody answers for the service: find out"
+                yield fail(name, "is another one there", advice)
+            else:
+                yield ok(name, "is collected there")
 
     def clock(self, answer: httpx.Response) -> Finding:
         """Its clock against ours, by the header Date."""
@@ -212,7 +203,7 @@ class Remote:
             theirs = int(parsedate_to_datetime(answer.headers["Date"]).timestamp())
         except (KeyError, ValueError):
             return warn(name, "it does not say what time it is", "let the proxy pass Date on")
-        skew = theirs - self._clock()
+        skew = theirs - self.now
         detail = f"{skew:+d} s against this machine"
         if abs(skew) > _LARGE_SKEW:
             return fail(name, detail, "set the clock that is wrong (NTP)")
@@ -220,23 +211,18 @@ class Remote:
             return warn(name, detail, "set the clock that is wrong (NTP)")
         return ok(name, detail)
 
-    def _keys(self, party: Party | None) -> Finding:
+    def _keys(self, fingerprint: str | None = None) -> Finding:
         """Its list of keys: signed by whom a survey names, and valid."""
-        name, now = f"{self.url} keys", self._clock()
-        answer = self._get("/v1/keys")
+        name, answer = f"{self.url} keys", self._get("/v1/keys")
         if answer is None or not answer.is_success:
-            advice = "see whether this is the address of a shuffler or an analyzer"
-            return fail(name, "no list of keys", advice)
+            return fail(name, "no list of keys", _WHOSE)
         try:
-            wanted = (party or unverified(answer.content)).fingerprint
-            listed = KeyList.verified(answer.content, fingerprint=wanted, now=now)
+            signer = fingerprint or unverified(answer.content).fingerprint
+            listed = KeyList.verified(answer.content, fingerprint=signer, now=self.now)
         except ShoalError as error:
             return fail(name, str(error), "send nothing there until this is explained")
-        left = duration(listed.valid_until - now)
-        return ok(name, f"{listed.role}, {wanted[:12]}…, signed for {left} more")
-
-    def _silent(self) -> Finding:
-        return fail(self.url, "does not answer", "start it, or look at the proxy in front of it")
+        left = duration(listed.valid_until - self.now)
+        return ok(name, f"{listed.role}, {signer[:12]}…, signed for {left} more")
 
     def _get(self, path: str) -> httpx.Response | None:
         """The answer with its status, date and body; none if it does not come to an end."""

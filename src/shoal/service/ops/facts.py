@@ -22,9 +22,8 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore, longest_carried
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db import Database
 from shoal.service.db import tables as common
-from shoal.service.db.database import StoreId
+from shoal.service.db.database import Database, StoreId
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import Surveys
@@ -35,6 +34,7 @@ from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
+from shoal.service.shuffler.batches import DEAD_LETTERS
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
@@ -68,8 +68,8 @@ def directory_facts(home: Home) -> list[Fact]:
     place = home.directory
     figures = partial(disk_metrics, place)
     return [
-        Fact("permissions", lambda: [_permissions(place)]),
-        Fact("disk", lambda: [disk(place)], "mount it", ready=True, metrics=figures),
+        Fact("permissions", lambda: [_permissions(place)], ready=False),
+        Fact("disk", lambda: [disk(place)], "mount it", metrics=figures),
     ]
 
 
@@ -78,9 +78,9 @@ def key_facts(keyring: Keyring, clock: Clock = system_clock) -> list[Fact]:
     fact = partial(Fact, advice="restore DIR/keys from a backup")
     figures = partial(key_metrics, keyring, clock)
     return [
-        fact("key list", lambda: _key_list(keyring, clock()), ready=True),
-        fact("keys", lambda: _keys(keyring, clock()), ready=True, metrics=figures),
-        fact("protection", lambda: _protection(keyring)),
+        fact("key list", lambda: _key_list(keyring, clock())),
+        fact("keys", lambda: _keys(keyring, clock()), metrics=figures),
+        fact("protection", lambda: _protection(keyring), ready=False),
     ]
 
 
@@ -89,7 +89,7 @@ def store_facts(
 ) -> list[Fact]:
     """What is in the database, and what waits there."""
     surveys, key_lists = Surveys(database, ()), KeyLists(database)
-    fact = partial(Fact, advice=UNAVAILABLE)
+    fact = partial(Fact, advice=UNAVAILABLE, ready=False)
     facts = [
         fact("store", lambda: _store(home, database), ready=True),
         fact("surveys", lambda: _surveys(home, surveys.all(), keyring, clock())),
@@ -360,18 +360,11 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             count.where(Leases(database, schema.extents, lambda: now).worked_on())
         )
         tried = connection.scalar(count.where(extents.lease_until > now))
-        closed = connection.execute(
-            sa.select(batches.id, batches.state, batches.closed).where(
-                batches.state.in_([schema.SEALED, schema.SHUFFLED, schema.RELEASED])
-            )
-        ).all()
-        unclosed = connection.execute(
-            sa.select(batches.id, batches.survey, batches.since).where(
-                batches.state == schema.OPEN, batches.since.is_not(None)
-            )
-        ).all()
-        unreadable = connection.scalar(
-            sa.select(sa.func.sum(tally.value)).where(tally.name == "unreadable")
+        living = (schema.OPEN, schema.SEALED, schema.SHUFFLED, schema.RELEASED)
+        columns = (batches.id, batches.survey, batches.state, batches.since, batches.closed)
+        rows = connection.execute(sa.select(*columns).where(batches.state.in_(living))).all()
+        dead_letters = connection.scalar(
+            sa.select(sa.func.sum(tally.value)).where(tally.name == DEAD_LETTERS)
         )
     if not waiting or leased:
         yield ok("opening", "a worker is at it" if waiting else "nothing waits")
@@ -382,23 +375,24 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         yield ok("opening", "reports wait to be opened together")
     else:
         yield warn("opening", "reports wait, and nobody opens them at the moment", _START_WORKER)
-    for row in closed:
+    for row in rows:
         name, age = f"batch {row.id[:8]}", now - (row.closed or now)
-        if row.state == schema.SEALED and age > _STUCK:
+        if row.state == schema.OPEN:
+            max_age = surveys.numbered(row.survey).survey.batches.max_age
+            overdue = 0 if row.since is None else now - row.since - max_age
+            if overdue > _STUCK:
+                detail = f"should have closed {duration(overdue)} ago, or waited for more"
+                yield warn(name, detail, _START_WORKER)
+        elif row.state == schema.SEALED and age > _STUCK:
             yield warn(name, "closed, and not mixed yet", _START_WORKER)
         elif row.state != schema.SEALED and age > _UNCOLLECTED:
             detail = f"ready since {duration(age)}, and not collected"
             yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
-    for row in unclosed:
-        overdue = now - row.since - surveys.numbered(row.survey).survey.batches.max_age
-        if overdue > _STUCK:
-            detail = f"should have closed {duration(overdue)} ago, or waited for more"
-            yield warn(f"batch {row.id[:8]}", detail, _START_WORKER)
-    if unreadable:
+    if dead_letters:
         advice = "look for errors of the disk in the system's log"
-        yield warn("unreadable", f"{unreadable:,} reports were set aside", advice)
+        yield warn("dead letters", f"{dead_letters:,} reports were given up", advice)
 
 
 def _analyzer_waits(database: Database) -> Iterator[Finding]:

@@ -86,22 +86,17 @@ warn = partial(Finding, State.WARN)
 fail = partial(Finding, State.FAIL)
 
 
-def worst(findings: Iterable[Finding]) -> State:
-    """The worst of them."""
-    return max((finding.state for finding in findings), key=SEVERITY.__getitem__, default=State.OK)
-
-
 @dataclass(frozen=True)
 class Fact:
     """Something a party depends on: its name, who looks, and what to do if that cannot look.
 
-    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it.
+    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it, too.
     """
 
     name: str
     probe: Callable[[], Iterable[Finding]]
     advice: str = "see the log of this process, and run shoal doctor"
-    ready: bool = False
+    ready: bool = True
     metrics: Metrics | None = None
 
     def findings(self) -> list[Finding]:
@@ -128,7 +123,7 @@ class Fact:
 
 @dataclass
 class Readiness:
-    """The facts that a process depends on, looked at no more than once in a second."""
+    """The facts of a process: those it depends on, looked at no more than once in a second."""
 
     facts: Sequence[Fact]
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -145,7 +140,7 @@ class Readiness:
             return self._findings
         if self._lock.acquire(blocking=not self._findings):
             try:
-                self._findings = [fact.summary() for fact in self.facts]
+                self._findings = [fact.summary() for fact in self.facts if fact.ready]
                 self._until = time.monotonic() + _FRESH
             finally:
                 self._lock.release()
@@ -161,7 +156,8 @@ class Examination:
     @property
     def state(self) -> State:
         """The worst of it."""
-        return worst(finding for findings in self.parts.values() for finding in findings)
+        states = {finding.state for findings in self.parts.values() for finding in findings}
+        return max(states, key=SEVERITY.__getitem__, default=State.OK)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""

@@ -83,7 +83,8 @@ class Home:
             raise HomeError(self.directory, "this user may not write to it", advice)
 
     def check_role(self) -> None:
-        """Refuse the directory of the other party."""
+        """Refuse the directory of the other party, and one that cannot be worked in."""
+        self.check()
         role = Keyring.open(self.keys, protection=None).role
         if role != self.role:
             why = f"it is the directory of the {role}, and not of the {self.role}"

@@ -51,6 +51,7 @@ FIELDS: Final = {
 LEVELS = ("debug", "info", "warning", "error")
 _OURS = "shoal"
 _MOST_REMEMBERED = 1000
+_MINUTE = 60.0
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -124,9 +125,8 @@ def _raised(error: BaseException) -> str:
 class Repeats(logging.Filter):
     """Lets the same warning through once in a minute: what fails all the time fills no disk."""
 
-    def __init__(self, *, interval: float = 60.0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._interval = interval
         self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
         self._lock = threading.Lock()
 
@@ -141,8 +141,8 @@ class Repeats(logging.Filter):
         with self._lock:
             if len(self._seen) > _MOST_REMEMBERED:
                 self._seen.clear()
-            since, left_out = self._seen.get(what, (-self._interval, 0))
-            if now - since < self._interval:
+            since, left_out = self._seen.get(what, (-_MINUTE, 0))
+            if now - since < _MINUTE:
                 self._seen[what] = (since, left_out + 1)
                 return False
             self._seen[what] = (now, 0)
@@ -164,12 +164,7 @@ def configure(*, to: Path | None = None, level: str = "info") -> None:
         handler = logging.FileHandler(to, encoding="utf-8")
     handler.setFormatter(JsonLines())
     handler.addFilter(Repeats())
-    root = logging.getLogger()
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-        old.close()
-    root.addHandler(handler)
-    root.setLevel(logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("uvicorn.access").disabled = True
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # a full disk must not print the record that did not fit

@@ -28,13 +28,13 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from logging import WARNING
 from threading import Lock
 from typing import TypeAlias
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
@@ -51,7 +51,7 @@ from shoal.service.http.problems import Problem
 from shoal.service.ops import logs
 from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
 
-MINUTE = 60.0
+_MINUTE = 60.0
 # Every figure, and what it tells.
 FIGURES = {
     "check_state": (
@@ -138,16 +138,14 @@ class Observations:
     The first minute begins with the first observation.
     """
 
-    interval: float = MINUTE
     steady: Callable[[], float] = time.monotonic
     _lock: Lock = field(default_factory=Lock, init=False)
     _until: float = field(default=-math.inf, init=False)
     _refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _longest: dict[str, float] = field(default_factory=dict, init=False)
     _commits: int = field(default=0, init=False)
-    _shown: tuple[Mapping[tuple[str, str], int], Mapping[str, float]] = field(
-        default=({}, {}), init=False
-    )
+    _shown_refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    _shown_longest: dict[str, float] = field(default_factory=dict, init=False)
 
     def observe(self, name: str, amount: float, reason: str = "") -> None:
         """Take note of refusals by reason, or of the largest value in this minute."""
@@ -166,16 +164,16 @@ class Observations:
             return
         if self._commits < _MANY_COMMITS:
             self._longest.pop(_COMMIT, None)
-        self._shown = (self._refused.copy(), self._longest)
-        self._longest = {}
+        self._shown_refused = self._refused.copy()
+        self._shown_longest, self._longest = self._longest, {}
         self._commits = 0
-        self._until = self.steady() + self.interval
+        self._until = self.steady() + _MINUTE
 
     def metrics(self) -> Iterable[Metric]:
         """Refusals by reason, the longest commit, how full the queue was."""
         with self._lock:
             self._turn()
-            refused, longest = self._shown
+            refused, longest = self._shown_refused, self._shown_longest
         for name in _REFUSALS:
             of_name = [(reason, count) for (kind, reason), count in refused.items() if kind == name]
             yield family(name, [({"reason": reason}, count) for reason, count in of_name])
@@ -215,14 +213,14 @@ class Reading(Collector):
 
 
 def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
-    """``/metrics`` of these sources, and ``/healthz`` and ``/readyz`` with what they found."""
+    """``/metrics`` of these sources and of the facts, ``/healthz`` and ``/readyz``."""
 
     def states() -> Iterable[Metric]:
         rows = [({"check": each.check}, SEVERITY[each.state]) for each in readiness.findings()]
         return [family("check_state", [*rows])]
 
-    collected = CollectorRegistry(auto_describe=False)
-    collected.register(Reading((*sources, states)))
+    of_facts = (fact.metrics for fact in readiness.facts if fact.metrics is not None)
+    collected = Reading((*sources, *of_facts, states))
 
     def metrics(_request: Request) -> Response:
         # In a thread of the pool: reading the database must not hold the server up.

@@ -20,28 +20,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from starlette.types import ASGIApp
 
-from shoal import checks
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import TokenFile, sources
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
-from shoal.service.db import Database
-from shoal.service.db.database import SQLITE
+from shoal.service.db.database import SQLITE, Database
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import GRACE, LOOPBACK, address, background, listen, server
+from shoal.service.http.server import LOOPBACK, address, background, listen, server
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import logs
@@ -53,11 +51,10 @@ from shoal.service.ops.facts import (
     store_facts,
 )
 from shoal.service.ops.health import Fact, Metrics, Readiness, Steadiness
-from shoal.service.ops.home import STORE_VARIABLE, Home, check_party
+from shoal.service.ops.home import Home, check_party
 from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
-from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
@@ -79,9 +76,9 @@ class Settings:
 
     ``identity`` is where the keys' identity is, if it is not with them. It is reached at a port, or
     at a socket that its parent opened (``descriptor``); metrics and health at one of their own, or
-    not at all. ``processes`` do the opening. ``pause`` is how many seconds an idle worker waits;
-    ``gather`` and ``gather_reports`` say when a shuffler's opens what waits. ``proxied`` is for a
-    service that sees one address only, the proxy's; its ``limits`` have no ``address_rate``.
+    not at all. ``processes`` do the opening. ``pace`` is a worker's; an analyzer waits as long
+    between two looks. A service that sees one address only, its proxy's, has ``limits`` without an
+    ``address_rate``.
     """
 
     home: Home
@@ -95,15 +92,12 @@ class Settings:
     metrics_descriptor: int | None = None
     migrate: bool = False
     processes: int = 0
-    pause: float = 1.0
-    gather: float = GATHER
-    gather_reports: int = GATHER_REPORTS
-    proxied: bool = False
+    pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
 
-    def __post_init__(self) -> None:
-        checks.count(0, processes=self.processes)
-        checks.positive(pause=self.pause)
+    def listen(self) -> socket.socket:
+        """Where it is reached."""
+        return listen(self.host, self.port, descriptor=self.descriptor)
 
 
 @dataclass(frozen=True)
@@ -113,7 +107,6 @@ class Parts(Generic[Store]):
     keyring: Keyring
     store: Store
     clock: Steadiness
-    facts: Sequence[Fact]
     readiness: Readiness
 
 
@@ -123,9 +116,9 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
 
     ``name`` is what the process is called, if not after the party.
     """
-    home = settings.home
+    home, name = settings.home, name or settings.home.role
     keyring = home.keyring(settings.protection, identity=settings.identity)
-    logs.say("starting", role=name or home.role)
+    logs.say("starting", role=name)
     with closing(wait_for_database(home, migrate=settings.migrate)) as database:
         store = kind(database, home.directory, system_clock)
         check_party(store.surveys.all(), keyring, system_clock())
@@ -136,17 +129,13 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
             logs.say("secret_missing", level=logging.ERROR, **values)
         clock = Steadiness()
         facts = store_facts(home, database, keyring) + key_facts(keyring) + directory_facts(home)
-        facts.append(Fact("clock", lambda: [clock.check()], ready=True))
-        readiness = Readiness([fact for fact in facts if fact.ready])
-        yield Parts(keyring, store, clock, facts, readiness)
+        facts.append(Fact("clock", lambda: [clock.check()]))
+        yield Parts(keyring, store, clock, Readiness(facts))
+    logs.say("stopped", role=name)
 
 
 def wait_for_database(
-    home: Home,
-    *,
-    migrate: bool = False,
-    timeout: float = STORE_TIMEOUT,
-    sleep: Callable[[float], None] = time.sleep,
+    home: Home, *, migrate: bool = False, sleep: Callable[[float], None] = time.sleep
 ) -> Database:
     """A party's database; one on a server is waited for, and the log says so."""
     waited = 0.0
@@ -154,7 +143,7 @@ def wait_for_database(
         try:
             return home.database(migrate=migrate)
         except StoreUnavailableError as error:
-            if home.url.startswith(SQLITE) or waited >= timeout:
+            if home.url.startswith(SQLITE) or waited >= STORE_TIMEOUT:
                 raise
             name = type(error.__cause__ or error).__name__
             logs.say("waiting_for_store", level=logging.WARNING, role=home.role, error=name)
@@ -169,8 +158,7 @@ def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Itera
     if port is None and descriptor is None:
         yield
         return
-    metrics = [*others, *(fact.metrics for fact in parts.facts if fact.metrics is not None)]
-    app = metrics_app(metrics, parts.readiness)
+    app = metrics_app(others, parts.readiness)
     host, option = settings.metrics_host, "metrics-port"
     listening = listen(host, port or 0, option=option, descriptor=descriptor)
     with listening, background(app, listening):
@@ -184,52 +172,38 @@ def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Itera
 def run_shuffler(settings: Settings) -> None:
     """Take reports in and hand batches out, until SIGTERM or SIGINT."""
     with (
-        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
+        settings.listen() as listening,
         opened_party(settings, ShufflerStore) as parts,
+        closing(parts.store) as store,
     ):
         observations = Observations()
-        app = shuffler_app(
-            parts.store, parts.keyring, limits=settings.limits, observe=observations.observe
-        )
-        metrics = (observations.metrics, partial(batch_metrics, parts.store))
-        with closing(parts.store), measured(settings, parts, *metrics):
+        observe, limits = observations.observe, settings.limits
+        app = shuffler_app(store, parts.keyring, limits=limits, observe=observe)
+        with measured(settings, parts, observations.metrics, partial(batch_metrics, store)):
             logs.say("listening", role="shuffler", address=address(listening))
-            serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
-    logs.say("stopped", role="shuffler")
+            serve(WithHealth(app, parts.readiness), listening, limits=limits)
 
 
-def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str) -> None:
+def run_intakes(settings: Settings, count: int, words: Sequence[str], *, heard: bool) -> None:
     """So many processes that take reports in at one port, until SIGTERM or SIGINT.
 
-    This one opens the port and starts the others, which share it; who dies is started again. Each
-    has metrics of its own: on the port of the metrics, the next one, and so on.
+    This one opens the port and starts the others, which share it, with the words that started it;
+    who dies is started again. Each has metrics of its own: on the port of the metrics, the next
+    one, and so on. ``heard`` as of a :class:`Child`.
     """
     if not 2 <= count <= MOST_INTAKES:
         raise InvalidArgumentError("workers", count, f"2 to {MOST_INTAKES}")
     logs.say("starting", role="shuffler", count=count)
-    home = settings.home
-    wait_for_database(home, migrate=settings.migrate).close()
+    wait_for_database(settings.home, migrate=settings.migrate).close()
     stop = threading.Event()
-    with (
-        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
-        stopping(stop.set),
-    ):
-        descriptor = listening.fileno()
-        words = ["serve", "shuffler", str(home.directory), "--socket", str(descriptor)]
-        words += ["--with-parent", "--log-level", level]
-        words += ["--behind-proxy"] if settings.proxied else settings.limits.words()
-        words += [] if log is None else ["--log", str(log)]
-        # An address of a database may have a password in it: not for the list of processes.
-        variables = {STORE_VARIABLE: home.store} if home.store else {}
+    with settings.listen() as listening, stopping(stop.set):
         children = []
         for number in range(count):
-            own = []
-            if settings.metrics_port is not None:
-                port = settings.metrics_port and settings.metrics_port + number
-                own = ["--metrics-host", settings.metrics_host, "--metrics-port", str(port)]
-            children.append(
-                Child("shuffler", [*words, *own], (descriptor,), variables, heard=log is not None)
-            )
+            own = ["--workers", "1"]
+            if settings.metrics_port:  # 0, any that is free, is among the words already
+                own += ["--metrics-port", str(settings.metrics_port + number)]
+            port = {"--socket": listening}
+            children.append(Child("shuffler", [*words, *own], port, heard=heard))
         with closing(Children(children)) as running:
             logs.say("listening", role="shuffler", address=address(listening), count=count)
             running.watch(stop)
@@ -239,26 +213,23 @@ def run_intakes(settings: Settings, count: int, *, log: Path | None, level: str)
 def run_worker(settings: Settings) -> None:
     """Open, close, mix and delete, until SIGTERM or SIGINT; what is begun is finished."""
     stop = threading.Event()
-    with opened_party(settings, ShufflerStore, "worker") as parts, Pool(settings.processes) as pool:
-        pace = Pace(
-            pause=settings.pause, gather=settings.gather, gather_reports=settings.gather_reports
-        )
+    with (
+        opened_party(settings, ShufflerStore, "worker") as parts,
+        Pool(settings.processes) as pool,
+        closing(parts.store) as store,
+        measured(settings, parts, partial(batch_metrics, store)),
+        stopping(stop.set),
+    ):
         worker = ShufflerWorker(
-            parts.store,
+            store,
             parts.keyring,
             pool,
-            pace=pace,
-            fetcher=KeyListFetcher(parts.store),
+            pace=settings.pace,
+            fetcher=KeyListFetcher(store),
             steady=parts.clock.is_steady,
         )
-        with (
-            closing(parts.store),
-            measured(settings, parts, partial(batch_metrics, parts.store)),
-            stopping(stop.set),
-        ):
-            logs.say("working", role="worker")
-            worker.run(stop)
-    logs.say("stopped", role="worker")
+        logs.say("working", role="worker")
+        worker.run(stop)
 
 
 # The analyzer
@@ -274,26 +245,22 @@ def run_analyzer(
     """Show results until SIGTERM or SIGINT; with ``tokens``, collect meanwhile."""
     if tokens is not None:
         tokens.check()
-    with (
-        listen(settings.host, settings.port, descriptor=settings.descriptor) as listening,
-        opened_party(settings, AnalyzerStore) as parts,
-    ):
-        observations = Observations()
+    with settings.listen() as listening, opened_party(settings, AnalyzerStore) as parts:
+        observations, limits = Observations(), settings.limits
+        shown = AnalyzerPages(
+            store=parts.store,
+            keyring=parts.keyring,
+            limits=limits,
+            public_results=public_results,
+            proxied=limits.address_rate is None,
+        )
         app = analyzer_app(
             parts.store,
             parts.keyring,
             public_results=public_results,
-            limits=settings.limits,
+            limits=limits,
             observe=observations.observe,
-            pages=pages(
-                AnalyzerPages(
-                    store=parts.store,
-                    keyring=parts.keyring,
-                    limits=settings.limits,
-                    public_results=public_results,
-                    proxied=settings.proxied,
-                )
-            ),
+            pages=pages(shown),
         )
         metrics = (observations.metrics, partial(ledger_metrics, parts.store))
         collecting = nullcontext() if tokens is None else _collecting(settings, parts, tokens)
@@ -302,8 +269,7 @@ def run_analyzer(
             logs.say("listening", role="analyzer", address=where)
             if pages is not no_pages:
                 logs.say("dashboard", role="analyzer", address=f"{where}/dashboard")
-            serve(WithHealth(app, parts.readiness), listening, limits=settings.limits)
-    logs.say("stopped", role="analyzer")
+            serve(WithHealth(app, parts.readiness), listening, limits=limits)
 
 
 @contextmanager
@@ -312,17 +278,8 @@ def _collecting(
 ) -> Iterator[None]:
     """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
     stop = threading.Event()
-    with (
-        Pool(settings.processes) as pool,
-        AnalyzerWorker(
-            parts.store,
-            parts.keyring,
-            partial(sources, tokens, parts.store.surveys.all),
-            pool,
-            interval=settings.pause,
-            steady=parts.clock.is_steady,
-        ) as worker,
-    ):
+    timing = {"interval": settings.pace.pause, "steady": parts.clock.is_steady}
+    with collector(parts.store, parts.keyring, tokens, settings.processes, **timing) as worker:
         thread = threading.Thread(target=worker.run, args=(stop,), name="collecting")
         thread.start()
         try:
@@ -333,40 +290,28 @@ def _collecting(
 
 
 @contextmanager
-def opened_analyzer(
-    home: Home,
-    *,
-    tokens: TokenFile | None,
-    unlock: Callable[[Path], Protection],
+def collector(
+    store: AnalyzerStore,
+    keyring: Keyring,
+    tokens: TokenFile,
     processes: int = 0,
-    migrate: bool = False,
-) -> Iterator[tuple[AnalyzerStore, AnalyzerWorker | None]]:
-    """An analyzer's store, and a worker that collects with the tokens; without any, none.
-
-    ``unlock`` gives what opens the keys in a directory.
-    """
-    with ExitStack() as stack:
-        database = stack.enter_context(closing(home.database(migrate=migrate)))
-        store = AnalyzerStore(database, home.directory, system_clock)
-        if tokens is None:
-            yield store, None
-            return
-        tokens.check()
-        keyring = home.keyring(unlock(home.keys))
-        check_party(store.surveys.all(), keyring, system_clock())
-        pool = stack.enter_context(Pool(processes))
-        worker = AnalyzerWorker(store, keyring, partial(sources, tokens, store.surveys.all), pool)
-        yield store, stack.enter_context(worker)
+    **options: Any,  # noqa: ANN401 - of AnalyzerWorker
+) -> Iterator[AnalyzerWorker]:
+    """A worker that collects with these tokens."""
+    shufflers = partial(sources, tokens, store.surveys.all)
+    with (
+        Pool(processes) as pool,
+        AnalyzerWorker(store, keyring, shufflers, pool, **options) as worker,
+    ):
+        yield worker
 
 
 # Signals
 
 
-def serve(
-    app: ASGIApp, listening: socket.socket, *, grace: int = GRACE, limits: Limits | None = None
-) -> None:
+def serve(app: ASGIApp, listening: socket.socket, *, limits: Limits | None = None) -> None:
     """Run the application on this socket until SIGTERM or SIGINT; then finish what has begun."""
-    running = server(app, grace=grace, limits=limits)
+    running = server(app, limits=limits)
     with stopping(running.stop):
         running.run(sockets=[listening])
 
@@ -424,7 +369,7 @@ class TooSlowError(ShoalError):
 
 @dataclass
 class Child:
-    """One service: what it is called, the words of its command, and what it is handed.
+    """One service: what it is called, the words of its command, and the sockets it is handed.
 
     ``heard``: what it writes where errors go is in a file without a name, so that it can always
     write, and its end can be read; otherwise it goes where this process's errors go.
@@ -432,7 +377,7 @@ class Child:
 
     name: str
     words: Sequence[str]
-    descriptors: tuple[int, ...] = ()
+    sockets: Mapping[str, socket.socket] = field(default_factory=dict)  # by their options
     variables: dict[str, str] = field(default_factory=dict)
     heard: bool = True
     process: subprocess.Popen[bytes] = field(init=False)
@@ -443,13 +388,16 @@ class Child:
     def start(self) -> None:
         """Start it."""
         self._errors = tempfile.TemporaryFile() if self.heard else None  # noqa: SIM115 - close does
+        words = [sys.executable, "-m", "shoal", *self.words, "--with-parent"]
+        for option, handed in self.sockets.items():
+            words += [option, str(handed.fileno())]
         self.process = subprocess.Popen(  # noqa: S603 - this program, with words of our own
-            [sys.executable, "-m", "shoal.cli", *self.words],
+            words,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             env=os.environ | self.variables,
-            pass_fds=self.descriptors,
+            pass_fds=[handed.fileno() for handed in self.sockets.values()],
             start_new_session=True,
         )
         self.born = time.monotonic()

@@ -12,8 +12,8 @@ was deleted must not come back at all. What that costs is in ``docs/operations/b
 
 from __future__ import annotations
 
+import io
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -30,8 +30,7 @@ from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db import Database
-from shoal.service.db.database import POSTGRESQL, SQLITE
+from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.db.leases import FREE
 from shoal.service.db.tables import tags, tokens
@@ -41,12 +40,10 @@ from shoal.service.keyring.keys import Revived, next_number
 from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
-from shoal.service.shuffler.reports import count
+from shoal.service.shuffler.batches import DEAD_LETTERS, count
 from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
 
 _HOUR = 3600
-_SMALL = (backups.STORE_ID, backups.TOKEN)
-_DIRECTORIES = ("segments", "parts", "batches", "incoming")
 _NEXT = {
     "shuffler": "next: shoal doctor, then start the worker, and the intake after it",
     "analyzer": "next: shoal doctor, then start it; compare with what was published since",
@@ -145,10 +142,9 @@ def restore(
         archive.verify(progress)
         with _staged(directory) as place:
             home = Home(directory=place, role=manifest.role, store=store)
-            write = partial(_write, archive, directory, place)
-            for entry in manifest.files:
-                if entry.path.startswith("keys/") or entry.path in _SMALL:
-                    write(entry)
+            for path, entry in manifest.files.items():
+                if path.startswith("keys/") or path in (backups.STORE_ID, backups.TOKEN):
+                    _write(archive, entry, place)
             ring, number = manifest.ring, first_number
             if number is None:
                 times = {"since": manifest.made, "now": now}
@@ -158,12 +154,12 @@ def restore(
                 protection = unlock(home.keys)
                 keyring = home.keyring(protection, identity=identity, clock=lambda: now)
                 keyring.check_revival(number)
-            with closing(_database(archive, home, write, migrate=migrate)) as database:
+            with _database(archive, home, migrate=migrate) as database:
                 open_batches = _begun_anew(database, home)
                 if waiting == "drop":
                     _give_up(database, open_batches, now)
-                _write_files(archive, database, home, write, progress)
-                keep = _kept_keys(database, home, now) if manifest.keys else frozenset()
+                _write_files(archive, database, home, progress)
+                keep = frozenset() if keyring is None else _kept_keys(database, home, keyring, now)
                 with database.read() as connection:
                     query = sa.select(tokens.c.label).where(tokens.c.expires > now)
                     labels = sorted(connection.scalars(query.distinct()))
@@ -220,63 +216,49 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
 @contextmanager
 def _staged(directory: Path) -> Iterator[Path]:
     """A directory for its owner's eyes that gets its name at the end."""
-    what, target = f"cannot restore to {directory}", directory.absolute()
-    with disk(what):
-        place = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+    target = directory.absolute()
+    temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
+    with (
+        disk(f"cannot restore to {directory}"),
+        temporary(prefix=f".{target.name}-", dir=target.parent) as name,
+    ):
+        place = Path(name)
         yield place
-        with disk(what):
-            for below in (place, *(each for each in place.iterdir() if each.is_dir())):
-                sync_directory(below)
-            place.replace(target)
-            sync_directory(target.parent)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        for below in (place, *(each for each in place.iterdir() if each.is_dir())):
+            sync_directory(below)
+        place.replace(target)
+        sync_directory(target.parent)
 
 
-def _write(archive: Archive, directory: Path, place: Path, entry: Entry) -> None:
+def _write(archive: Archive, entry: Entry, place: Path) -> None:
     path = place / entry.path
-    with disk(f"cannot restore to {directory}"):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        with os.fdopen(create(path), "wb") as file:
-            archive.copy(entry, file)
-            file.flush()
-            if entry.ranges is not None:
-                _spread(file.fileno(), entry, entry.ranges)
-            if entry.path.partition("/")[0] in _DIRECTORIES:
-                forget_time(file.fileno())
-            os.fsync(file.fileno())
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with os.fdopen(create(path), "wb") as file:
+        if entry.ranges is None:
+            file.writelines(archive.pieces(entry))
+        else:
+            stretches = io.BytesIO(b"".join(archive.pieces(entry)))
+            for start, length in entry.ranges:  # between them there are zeros
+                file.seek(start)
+                file.write(stretches.read(length))
+        file.flush()
+        forget_time(file.fileno())
+        os.fsync(file.fileno())
 
 
-def _spread(file: int, entry: Entry, ranges: Sequence[backups.Range]) -> None:
-    """Put the stretches of a segment where they were, from the last to the first.
-
-    Each one moves towards the end, so that none is overwritten before it has moved.
-    """
-    end = entry.bytes
-    os.ftruncate(file, max(entry.length, entry.bytes))
-    for start, length in reversed(ranges):
-        end -= length
-        if start != end:
-            content = os.pread(file, length, end)
-            os.pwrite(file, bytes(length), end)
-            os.pwrite(file, content, start)
-    os.ftruncate(file, entry.length)
-
-
-def _database(
-    archive: Archive, home: Home, write: Callable[[Entry], None], *, migrate: bool
-) -> Database:
+@contextmanager
+def _database(archive: Archive, home: Home, *, migrate: bool) -> Iterator[Database]:
     """The database as it was, in the directory or on its server."""
     name = backups.SQLITE_FILE if home.store is None else backups.DUMP_FILE
-    entry = archive.manifest.by_path.get(name)
-    if entry is None:
-        raise damaged(archive.path, f"{name} is missing")
-    write(entry)
+    _write(archive, archive.entry(name), home.directory)
     if home.store is not None:
         url, dump = make_url(home.store), home.directory / name
-        backups.refuse_full(url)
-        backups.fill_postgresql(url, dump)
+        with backups.connected(url, "restoring") as connection:
+            if sa.inspect(connection).get_table_names():
+                advice = "give the address of an empty one, or empty it (dropdb, createdb)"
+                raise BackupError("cannot restore", "the database is not empty", advice)
+        words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+        backups.run("pg_restore", [*words, str(dump)], url)
         dump.unlink()
     try:
         database = home.database(migrate=migrate)
@@ -284,13 +266,12 @@ def _database(
         emptied = "" if home.store is None else "; empty the database before"
         advice = f"{error.advice.replace('start it with', 'restore with')}{emptied}"
         raise StoreVersionError(error.found, error.expected, advice) from None
-    if database.dialect == SQLITE:
-        with database.read() as connection:
-            intact = connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
-        if not intact:
-            database.close()
-            raise damaged(archive.path, "its database is damaged")
-    return database
+    with closing(database):
+        if database.dialect == SQLITE:
+            with database.read() as connection:
+                if connection.exec_driver_sql("PRAGMA integrity_check").scalar() != "ok":
+                    raise damaged(archive.path, "its database is damaged")
+        yield database
 
 
 def _begun_anew(database: Database, home: Home) -> list[str]:
@@ -307,12 +288,10 @@ def _begun_anew(database: Database, home: Home) -> list[str]:
 
 def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
     """Forget the reports that waited, opened or not; these batches die of it."""
-    per_survey = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(
-        extents.c.survey
-    )
+    sums = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(extents.c.survey)
     with database.write() as connection:
-        for survey, reports in connection.execute(per_survey).all():
-            count(database, connection, survey, {"unreadable": int(reports)})
+        for survey, reports in connection.execute(sums).all():
+            count(database, connection, survey, {DEAD_LETTERS: int(reports)})
         connection.execute(extents.delete())
         columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
         moved = sa.select(*columns).order_by(*columns)
@@ -323,28 +302,21 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
         connection.execute(batches.update().where(ACCEPTS).values(closed))
 
 
-def _write_files(
-    archive: Archive,
-    database: Database,
-    home: Home,
-    write: Callable[[Entry], None],
-    progress: Progress,
-) -> None:
+def _write_files(archive: Archive, database: Database, home: Home, progress: Progress) -> None:
     """Those that are still needed."""
     with database.read() as connection:
         wanted = backups.needed(connection, home.role)
-    for place, (name, ranges) in enumerate(wanted.items(), start=1):
-        entry = archive.manifest.by_path.get(name)
-        if entry is None or entry.ranges != ranges:
+    for done, (name, ranges) in enumerate(wanted.items(), start=1):
+        entry = archive.entry(name)
+        if entry.ranges != ranges:
             raise damaged(archive.path, f"{name} is missing")
-        write(entry)
-        progress(place, len(wanted))
+        _write(archive, entry, home.directory)
+        progress(done, len(wanted))
 
 
-def _kept_keys(database: Database, home: Home, now: int) -> frozenset[int]:
+def _kept_keys(database: Database, home: Home, keyring: Keyring, now: int) -> frozenset[int]:
     """Keys that something in this directory still needs."""
-    if home.role == "shuffler":
-        with database.read() as connection:
-            return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))
-    ring = Keyring.open(home.keys, protection=None, clock=lambda: now)
-    return AnalyzerStore(database, home.directory, lambda: now).needed_keys(ring)
+    if home.role == "analyzer":
+        return AnalyzerStore(database, home.directory, lambda: now).needed_keys(keyring)
+    with database.read() as connection:
+        return frozenset(connection.scalars(sa.select(extents.c.key).distinct()))

@@ -28,17 +28,18 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import httpx
-import numpy as np
 
 from shoal import checks, randomness
-from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.randomizers.base import AnswerMechanism
+from shoal.accounting.amplification import local_epsilon
+from shoal.errors import ShoalError
+from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import MalformedError
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.analyzer.store import AnalyzerStore
@@ -60,7 +61,6 @@ VERSION = 1
 DAY = 86_400
 READY_WITHIN = 120.0
 PUBLISHED_WITHIN = 120.0
-_LARGEST_STATE = 4096
 _LEAST_FRACTION = 0.8  # of the target, below which nothing is released
 _LOCAL_EPSILON_CAP = 4.0
 _DAYS = 30
@@ -84,52 +84,45 @@ _POLICY = Policy(
 )
 _SETTINGS = Settings(tries=8, wait=0.2, longest_wait=5.0)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is asked, how privately, and of how many people at a time."""
-
-    question: str
-    answers: tuple[str, ...]
-    people: int
-    epsilon: float = 1.0
-    delta: float = 1e-6
-
-    def __post_init__(self) -> None:
-        checks.count(10, people=self.people)
-        if len(self.answers) < 2:
-            raise InvalidArgumentError("answers", len(self.answers), "at least two answers")
-
-    def survey(self, shuffler: Party, analyzer: Party, now: int) -> Survey:
-        """A survey whose batches close at so many people, and never below most of them."""
-        batches = Batches(
-            minimum=max(2, int(_LEAST_FRACTION * self.people)), target=self.people, max_age=DAY
-        )
-        design = Design(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            batches=batches,
-            categories=len(self.answers),
-            local_epsilon_cap=_LOCAL_EPSILON_CAP,
-        )
-        return design.survey(
-            name="tried out with shoal up",
-            question=self.question,
-            purpose="To try Shoal out on one machine.",
-            answers=self.answers,
-            not_before=now - 60,
-            not_after=now + _DAYS * DAY,
-            shuffler=shuffler,
-            analyzer=analyzer,
-        )
+TrialSurvey = Callable[[Party, Party, int], Survey]  # of a shuffler and an analyzer, from now on
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ports:
-    """Where the two parties listen."""
+def trial_survey(
+    shuffler: Party,
+    analyzer: Party,
+    now: int,
+    *,
+    question: str,
+    answers: tuple[str, ...],
+    people: int,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+) -> Survey:
+    """A survey whose batches close at so many people, and never below most of them.
 
-    shuffler: int
-    analyzer: int
+    Devices run randomized response with the least noise that keeps the promise: of a few answers
+    the planner recommends nothing else.
+    """
+    checks.refuse(len(answers) < 2, "at least two answers", answers=len(answers))
+    minimum = max(2, int(_LEAST_FRACTION * people))
+    response = partial(RandomizedResponse, k=len(answers))
+    local = local_epsilon(response, epsilon=epsilon, delta=delta, n=minimum, cap=_LOCAL_EPSILON_CAP)
+    design = Design(
+        epsilon=epsilon,
+        delta=delta,
+        batches=Batches(minimum=minimum, target=people, max_age=DAY),
+        given=response(epsilon=local),
+    )
+    return design.survey(
+        name="tried out with shoal up",
+        question=question,
+        purpose="To try Shoal out on one machine.",
+        answers=answers,
+        not_before=now - 60,
+        not_after=now + _DAYS * DAY,
+        shuffler=shuffler,
+        analyzer=analyzer,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +135,14 @@ class Embedded:
         """One party's part of it. Neither looks into the other's."""
         return Home(directory=self.directory / role, role=role)
 
-    def ports(self) -> Ports | None:
+    def ports(self) -> dict[Role, int] | None:
         """The ports of an earlier run, if there was one."""
         path = self.directory / STATE
         try:
-            stored = json.loads(path.read_bytes()[:_LARGEST_STATE])
+            stored = json.loads(path.read_bytes())
             if stored["version"] != VERSION:
                 raise self._broken(path, f"version {stored['version']}")
-            return Ports(shuffler=int(stored["shuffler"]), analyzer=int(stored["analyzer"]))
+            return {role: int(stored[role]) for role in ROLES}
         except FileNotFoundError:
             return None
         except (OSError, KeyError, TypeError, ValueError) as error:
@@ -167,29 +160,25 @@ class Embedded:
         advice = f"{path.name} was not written by shoal up: choose another directory"
         return HomeError(self.directory, why, advice)
 
-    def refuse_others(self) -> None:
-        """Refuse a directory with files that are not of ``shoal up``."""
-        ours = {STATE, UNFINISHED, UNFINISHED + TEMPORARY}
-        try:
-            names = {path.name for path in self.directory.iterdir()}
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            advice = "choose another directory"
-            raise HomeError(self.directory, error.strerror or str(error), advice) from None
-        if names and not names & ours:
-            why = f"it has files that shoal up did not make ({min(names)})"
-            raise HomeError(
-                self.directory, why, "nothing was changed: choose a new directory, or an empty one"
-            )
-
-    def make(self, wanted: Wanted, ports: Ports, *, clock: Clock = system_clock) -> Survey:
+    def make(
+        self, design: TrialSurvey, ports: Mapping[Role, int], *, clock: Clock = system_clock
+    ) -> Survey:
         """Keys, survey, stores and token; the ports last, so that half a directory is made anew.
 
         Begins in a new or empty directory, or where that was begun before; nowhere else.
         """
-        self.refuse_others()
+        urls = {role: f"http://{LOOPBACK}:{ports[role]}" for role in ROLES}
+        # What no survey can be is refused before anything is written, keys included.
+        shuffler, analyzer = (
+            Party(url=url, fingerprint=f"{place:064x}") for place, url in enumerate(urls.values())
+        )
+        design(shuffler, analyzer, clock())
         Home(directory=self.directory, role="shuffler").make()
+        names = {path.name for path in self.directory.iterdir()}
+        if names and names.isdisjoint({STATE, UNFINISHED, UNFINISHED + TEMPORARY}):
+            why = f"it has files that shoal up did not make ({min(names)})"
+            advice = "nothing was changed: choose a new directory, or an empty one"
+            raise HomeError(self.directory, why, advice)
         write_private(self.directory / UNFINISHED, b"")
         parties: list[Party] = []
         for role in ROLES:  # each with keys, which it may have already
@@ -199,10 +188,9 @@ class Embedded:
                 ring = Keyring.open(home.keys, protection=protection)
             else:
                 ring = Keyring.create(home.keys, role=role, protection=protection)
-            url = f"http://{LOOPBACK}:{getattr(ports, role)}"
-            parties.append(Party(url=url, fingerprint=ring.fingerprint))
+            parties.append(Party(url=urls[role], fingerprint=ring.fingerprint))
         shuffler, analyzer = parties
-        survey = wanted.survey(shuffler, analyzer, clock())
+        survey = design(shuffler, analyzer, clock())
         write_private(self.directory / SURVEY, survey.to_bytes())
         with opened(self.home("analyzer"), migrate=True, clock=clock) as store:
             store.surveys.add(survey)
@@ -210,8 +198,7 @@ class Embedded:
             store.surveys.add(survey)
             token = store.tokens.add("up", survey.id, survey.not_after - clock() + 30 * DAY)
         write_private(self.directory / "analyzer" / TOKEN, f"{survey.id} {token}\n".encode())
-        stored = {"version": VERSION, **asdict(ports)}
-        write_private(self.directory / STATE, json.dumps(stored).encode())
+        write_private(self.directory / STATE, json.dumps({"version": VERSION, **ports}).encode())
         (self.directory / UNFINISHED).unlink(missing_ok=True)
         return survey
 
@@ -235,144 +222,6 @@ class Embedded:
             self.home(role).database(migrate=True).close()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Addresses:
-    """Where everything is reached."""
-
-    shuffler: str
-    analyzer: str
-    dashboard: str
-    page: str  # where people answer in a browser
-    metrics: dict[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Local:
-    """Both parties on this machine, as processes of their own."""
-
-    embedded: Embedded
-    survey: Survey
-    addresses: Addresses
-    crowd: Crowd
-    children: Children
-    client: httpx.Client
-
-    def wait_until_ready(self) -> None:
-        """Return when all of them are up, and people can have the keys of both parties."""
-        urls = [f"{place}/readyz" for place in self.addresses.metrics.values()]
-        urls.append(f"{self.addresses.shuffler}/v1/surveys/{self.survey.id}/keys/analyzer")
-        self.children.until(lambda: None not in map(self._answer, urls), READY_WITHIN, "starting")
-
-    def _answer(self, url: str) -> httpx.Response | None:
-        """What is there, if it is in order."""
-        try:
-            answer = self.client.get(url)
-        except httpx.HTTPError:
-            return None
-        return answer if answer.is_success else None
-
-    def published(self) -> int:
-        """How many batches have a result by now."""
-        url = f"{self.addresses.analyzer}/v1/surveys/{self.survey.id}/results"
-        answer = self._answer(url)
-        return 0 if answer is None else len(answer.json()["batches"])
-
-    def wait_for_more(self, known: int) -> None:
-        """Return when more than ``known`` batches have a result."""
-        timeout = PUBLISHED_WITHIN + self.survey.batches.target / _PER_SECOND
-        self.children.until(lambda: self.published() > known, timeout, "publishing", pause=0.3)
-
-    def results(self) -> SurveyResults:
-        """All that was found so far, as the analyzer has it."""
-        home = self.embedded.home("analyzer")
-        with closing(home.database()) as database:
-            store = AnalyzerStore(database, home.directory, system_clock)
-            return store.results.survey(self.survey.id)
-
-
-@contextmanager
-def running(
-    directory: Path, wanted: Callable[[], Wanted], *, port: int | None = None
-) -> Iterator[tuple[Local, bool]]:
-    """Everything, and whether the directory was new; all of it ends with this.
-
-    The sockets are opened here, so that a port that is taken is said before anything starts: the
-    ports of before, or two in a row from ``port`` on, or any that are free.
-    """
-    os.umask(0o077)  # whatever is written is for this user alone
-    embedded = Embedded(directory=directory)
-    before = embedded.ports()
-    embedded.refuse_others()
-    ports = before or Ports(shuffler=port or 0, analyzer=port + 1 if port else 0)
-    numbers = asdict(ports) | {f"{name} metrics": 0 for name in _PROCESSES}
-    with ExitStack() as stack:
-        try:
-            sockets = {
-                name: stack.enter_context(listen(LOOPBACK, number))
-                for name, number in numbers.items()
-            }
-        except CannotListenError as error:
-            if before is None:
-                raise
-            why = f"it is running already, or another program has its port {error.port}"
-            advice = "stop that first, or choose another directory"
-            raise HomeError(directory, why, advice) from None
-        if before is None:
-            shuffler, analyzer = (sockets[role].getsockname()[1] for role in ROLES)
-            survey = embedded.make(wanted(), Ports(shuffler=shuffler, analyzer=analyzer))
-        else:
-            survey = embedded.survey()
-            embedded.bring_up_to_date()
-        embedded.make_login(survey)
-        children = Children([*_children(embedded, sockets)], ordered=True)
-        stack.enter_context(closing(children))
-        client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
-        where = {name: address(opened) for name, opened in sockets.items()}
-        addresses = Addresses(
-            shuffler=where["shuffler"],
-            analyzer=where["analyzer"],
-            dashboard=f"{where['analyzer']}/dashboard",
-            page=f"{where['analyzer']}/answer/{survey.id}",
-            metrics={name: where[f"{name} metrics"] for name in _PROCESSES},
-        )
-        local = Local(
-            embedded=embedded,
-            survey=survey,
-            addresses=addresses,
-            crowd=Crowd(survey, directory / PEOPLE),
-            children=children,
-            client=client,
-        )
-        yield local, before is None
-
-
-def _children(embedded: Embedded, sockets: dict[str, socket.socket]) -> Iterator[Child]:
-    """The three processes, each with the sockets that are its own."""
-    token = str(embedded.directory / "analyzer" / TOKEN)
-    words: dict[str, tuple[str, ...]] = {
-        "shuffler": (),
-        "worker": ("--pause", _PAUSE),
-        "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
-    }
-    for name in _PROCESSES:
-        directory = embedded.directory / ("shuffler" if name == "worker" else name)
-        log = ("--log", str(directory / f"{name}.log"), "--with-parent")
-        own = {"--metrics-socket": sockets[f"{name} metrics"].fileno()}
-        if name in sockets:
-            own["--socket"] = sockets[name].fileno()
-        options = (word for option, number in own.items() for word in (option, str(number)))
-        # Variables meant for other services do not reach these.
-        yield Child(
-            name,
-            ("serve", name, str(directory), *words[name], *options, *log),
-            tuple(own.values()),
-            {STORE_VARIABLE: ""},
-        )
-
-
-# Invented people
-
-
 class UndeliveredError(ShoalError):
     """Reports that did not arrive."""
 
@@ -386,16 +235,14 @@ class UndeliveredError(ShoalError):
 
 def invented(survey: Survey, people: int) -> list[str]:
     """Made-up answers, earlier ones likelier: the same on every run. The reports are not."""
-    assert isinstance(survey.device, AnswerMechanism)  # noqa: S101 - of the survey made here
-    weights = np.arange(len(survey.answers) + 1, 1, -1)
-    steps = np.cumsum(weights)
-    drawn = randomness.simulated(_SEED).below(int(steps[-1]), people).astype(np.int64)
-    return [survey.answers[i] for i in np.searchsorted(steps, drawn, side="right")]
+    weights = range(len(survey.answers) + 1, 1, -1)
+    drawn = randomness.simulated(_SEED).weighted(weights, people)
+    return [survey.answers[i] for i in drawn]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """So many people, the how-manieth such crowd, and whether all of them are through.
+    """So many invented people, the how-manieth such crowd, and whether all of them are through.
 
     ``before`` results were published when they began.
     """
@@ -406,53 +253,143 @@ class Job:
     finished: bool
 
 
-@dataclass(frozen=True)
-class Crowd:
-    """The invented people of a survey, and the directory that their reports are kept in."""
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """Both parties on this machine, as processes of their own, and people who answer.
 
+    ``metrics`` has an address for each process. What people send is kept in ``people`` until it has
+    arrived.
+    """
+
+    embedded: Embedded
+    new: bool  # whether the directory was made for this
     survey: Survey
-    directory: Path
+    metrics: dict[str, str]
+    people: Path
+    children: Children
+
+    def wait_until_ready(self) -> None:
+        """Return when all of them are up, and people can have the keys of both parties."""
+        urls = [f"{place}/readyz" for place in self.metrics.values()]
+        urls.append(f"{self.survey.shuffler.url}/v1/surveys/{self.survey.id}/keys/analyzer")
+        with httpx.Client(timeout=_TIMEOUT, trust_env=False) as client:
+
+            def ready() -> bool:
+                try:
+                    return all(client.get(url).is_success for url in urls)
+                except httpx.HTTPError:
+                    return False
+
+            self.children.until(ready, READY_WITHIN, "starting")
+
+    def results(self) -> SurveyResults:
+        """All that was published so far, as the analyzer has it."""
+        home = self.embedded.home("analyzer")
+        with closing(home.database()) as database:
+            store = AnalyzerStore(database, home.directory, system_clock)
+            return store.results.survey(self.survey.id)
+
+    def wait_for_more(self, known: int) -> None:
+        """Return when more than ``known`` batches have a result."""
+        timeout = PUBLISHED_WITHIN + self.survey.batches.target / _PER_SECOND
+        more = "publishing"
+        self.children.until(lambda: len(self.results().batches) > known, timeout, more, pause=0.3)
 
     def job(self) -> Job:
         """The crowd that answered last; it is not finished if it was interrupted."""
         try:
-            return Job(**json.loads((self.directory / _STATE).read_bytes()))
+            return Job(**json.loads((self.people / _STATE).read_bytes()))
         except (OSError, ValueError, TypeError):
             return Job(number=0, people=0, before=0, finished=True)
 
     def begin(self, people: int, *, before: int) -> Job:
         """A new crowd, when so many results were published."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.people.mkdir(mode=0o700, exist_ok=True)
         job = Job(number=self.job().number + 1, people=people, before=before, finished=False)
-        write_private(self.directory / _STATE, json.dumps(asdict(job)).encode())
+        write_private(self.people / _STATE, json.dumps(asdict(job)).encode())
         return job
 
     def send(self, job: Job, progress: Callable[[int, int], None]) -> None:
         """Everybody's report, until the shuffler has all of them."""
         answers = invented(self.survey, job.people)
-        alone, many = answers[:SINGLY], answers[SINGLY:]
-        for person, answer in enumerate(alone):
-            directory = self.directory / f"{job.number}-{person}"
-            with Client(directory, policy=_POLICY, settings=_SETTINGS) as client:
-                sent = client.report(self.survey, answer)
+        client = partial(Client, policy=_POLICY, settings=_SETTINGS)
+        for person, answer in enumerate(answers[:SINGLY]):
+            with client(self.people / f"{job.number}-{person}") as device:
+                sent = device.report(self.survey, answer)
             if isinstance(sent, Queued):
                 raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
             progress(person + 1, job.people)
-        if many:
-            processes = 1 if len(many) < _MANY else os.cpu_count() or 1
-            directory = self.directory / str(job.number)
-            with (
-                Client(directory, policy=_POLICY, settings=_SETTINGS) as client,
-                executor(processes) as pool,
-            ):
-                delivery = client.report_many(
-                    self.survey,
-                    many,
-                    job="simulated",
-                    pool=pool,
-                    progress=lambda done, _: progress(len(alone) + done, job.people),
-                )
-            if not delivery.finished:
-                raise UndeliveredError(self.survey.shuffler.url, delivery.waiting, delivery.reason)
-        finished = asdict(job) | {"finished": True}
-        write_private(self.directory / _STATE, json.dumps(finished).encode())
+        many = answers[SINGLY:]
+        processes = 1 if len(many) < _MANY else os.cpu_count() or 1
+        with client(self.people / str(job.number)) as sender, executor(processes) as pool:
+            delivery = sender.report_many(
+                self.survey,
+                many,
+                job="simulated",
+                pool=pool,
+                progress=lambda done, _: progress(SINGLY + done, job.people),
+            )
+        if not delivery.finished:
+            raise UndeliveredError(self.survey.shuffler.url, delivery.waiting, delivery.reason)
+        finished = replace(job, finished=True)
+        write_private(self.people / _STATE, json.dumps(asdict(finished)).encode())
+
+
+@contextmanager
+def running(directory: Path, design: TrialSurvey, *, port: int | None = None) -> Iterator[Local]:
+    """Everything; all of it ends with this.
+
+    The sockets are opened here, so that a port that is taken is said before anything starts: the
+    ports of before, or two in a row from ``port`` on, or any that are free.
+    """
+    os.umask(0o077)  # whatever is written is for this user alone
+    embedded = Embedded(directory=directory)
+    before = embedded.ports()
+    ports = before or {"shuffler": port or 0, "analyzer": port + 1 if port else 0}
+    numbers = [*ports.items(), *((f"{name} metrics", 0) for name in _PROCESSES)]
+    with ExitStack() as stack:
+        try:
+            sockets = {
+                name: stack.enter_context(listen(LOOPBACK, number)) for name, number in numbers
+            }
+        except CannotListenError as error:
+            if before is None:
+                raise
+            why = f"it is running already, or another program has its port {error.port}"
+            advice = "stop that first, or choose another directory"
+            raise HomeError(directory, why, advice) from None
+        if before is None:
+            ports = {role: sockets[role].getsockname()[1] for role in ROLES}
+            survey = embedded.make(design, ports)
+        else:
+            survey = embedded.survey()
+            embedded.bring_up_to_date()
+        embedded.make_login(survey)
+        children = Children([*_children(directory, sockets)], ordered=True)
+        yield Local(
+            embedded=embedded,
+            new=before is None,
+            survey=survey,
+            metrics={name: address(sockets[f"{name} metrics"]) for name in _PROCESSES},
+            people=directory / PEOPLE,
+            children=stack.enter_context(closing(children)),
+        )
+
+
+def _children(directory: Path, sockets: dict[str, socket.socket]) -> Iterator[Child]:
+    """The three processes, each with the sockets that are its own."""
+    token = str(directory / "analyzer" / TOKEN)
+    words: dict[str, tuple[str, ...]] = {
+        "shuffler": (),
+        "worker": ("--pause", _PAUSE),
+        "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
+    }
+    for name in _PROCESSES:
+        place = directory / ("shuffler" if name == "worker" else name)
+        log = ("--log", str(place / f"{name}.log"))
+        own = {"--metrics-socket": sockets[f"{name} metrics"]}
+        if name in sockets:
+            own["--socket"] = sockets[name]
+        # Variables meant for other services do not reach these.
+        variables = {STORE_VARIABLE: ""}
+        yield Child(name, ("serve", name, str(place), *words[name], *log), own, variables)

@@ -9,11 +9,9 @@ Takagi, Kato, Cao, Yoshikawa, "Network Shuffling: Privacy Amplification via Rand
 
 from __future__ import annotations
 
-from shoal.service.peers.collector import Collected, Collector
-from shoal.service.peers.conditions import Conditions
-from shoal.service.peers.machine import Peer, Send
+from shoal.service.peers.machine import Collected, Collector, Peer, Send
 from shoal.service.peers.run import MemoryNetwork, PeerRun, run_peers
-from shoal.service.peers.survey import Directory, PeerSurvey, Wire, adjacency
+from shoal.service.peers.survey import Conditions, Directory, PeerSurvey, Wire, adjacency
 
 __all__ = [
     "Collected",

@@ -25,7 +25,6 @@ from scipy import stats
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError
 from shoal.network import law
 from shoal.network.account import TRUST, WALKED
 from shoal.network.graph import Graph, Nodes
@@ -33,10 +32,9 @@ from shoal.network.locations import Spread, lowered, normalised
 from shoal.network.profile import Reports, Route, WalkProfile, single_route
 from shoal.network.walk import Absences, Walk, growth, without_diagonal
 from shoal.randomizers.base import CategoryRandomizer, Randomizer
-from shoal.service.peers.conditions import Conditions, Step
 from shoal.service.peers.run import PeerRun, run_peers
-from shoal.service.peers.survey import PeerSurvey
-from shoal.values import Array, Estimate
+from shoal.service.peers.survey import Conditions, PeerSurvey, Step
+from shoal.values import Array, Estimate, attributes
 
 Online = npt.NDArray[np.bool_]
 
@@ -72,19 +70,13 @@ class PeerCollection:
         return {
             "guarantee": self.guarantee.to_dict(),
             "peers": run.sent,
-            "arrived": run.arrived,
-            "duplicates": run.duplicates,
-            "rejected": run.rejected,
-            "stranded": run.stranded,
-            "moves": run.moves,
+            **attributes(run, "arrived", "duplicates", "rejected", "stranded", "moves"),
             "most_load": int(loads.max()),
             "without_load": int((loads == 0).sum()),
             "survey": {**asdict(self.survey), "hops": self.survey.hops or self.survey.rounds},
-            "offline": self.conditions.offline,
-            "processes": self.conditions.processes,
+            **attributes(self.conditions, "offline", "processes"),
             "overlay": {
-                "n": self.graph.n,
-                "edges": self.graph.edges,
+                **attributes(self.graph, "n", "edges"),
                 "degree": int(self.graph.degrees.max()),
             },
             "seconds": self.seconds,
@@ -135,8 +127,8 @@ class KnownConditions(Conditions):
     @classmethod
     def drawn(cls, conditions: Conditions, people: int, survey: PeerSurvey) -> KnownConditions:
         """Draw who is away in every round of the walk and of submission."""
-        if conditions.killed:
-            raise InvalidArgumentError("killed", conditions.killed, "nobody killed, to account")
+        killed = conditions.killed
+        checks.refuse(killed, "nobody killed, to account", killed=killed)
         count = survey.rounds + survey.submission_rounds
         pattern = tuple(islice(conditions.steps(people), count))
         return cls(**{**asdict(conditions), "pattern": pattern})
@@ -209,6 +201,8 @@ def guarantee(
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)
     epsilon, theorem = profile.answer(delta, near_local=False)
+    hops = "" if survey.mode == "hop" else f"{survey.layers} hops within "
+    length = f"{hops}{survey.rounds} rounds"
     upper = Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -217,7 +211,7 @@ def guarantee(
         theorem=theorem,
         assumptions=(
             reports.scope,
-            f"reports are passed on for {_length(survey)}, given who was away in each round",
+            f"reports are passed on for {length}, given who was away in each round",
             *_assumed(run, survey),
         ),
         trust=TRUST["final"],
@@ -273,11 +267,6 @@ def _profile(
         routes.append(single_route(spread, everybody, reports.own, slack=crowded))
     central = reports.central(people).lower_epsilon if survey.submit == "all" else lambda _: 0.0
     return WalkProfile(tuple(routes), central, *reports.local)
-
-
-def _length(survey: PeerSurvey) -> str:
-    rounds = f"{survey.rounds} rounds"
-    return rounds if survey.mode == "hop" else f"{survey.layers} hops within {rounds}"
 
 
 def _assumed(run: PeerRun, survey: PeerSurvey) -> list[str]:

@@ -1,4 +1,4 @@
-"""One peer as a state machine: frames and deadlines come in, frames go out. No clock, no socket.
+"""Peers and server as state machines: frames in, frames out. No clock, no socket.
 
 A round begins (:meth:`Peer.begin`), frames are exchanged (:meth:`Peer.receive`), the deadline ends
 it (:meth:`Peer.deadline`). Everything sets out when a round begins, and a frame is for one round
@@ -30,9 +30,10 @@ pads them to the size of an unpeeled one.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TypeVar
 
 import numpy as np
@@ -43,10 +44,10 @@ from shoal.sealing.envelope import OVERHEAD, Envelope
 from shoal.sealing.errors import NotOpenableError, SealingError
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.conditions import Conditions
 from shoal.service.peers.survey import (
     NUMBER_BYTES,
     SERVER,
+    Conditions,
     Directory,
     Frame,
     Kind,
@@ -55,6 +56,7 @@ from shoal.service.peers.survey import (
     Wire,
     new_token,
 )
+from shoal.values import Batch
 
 HOME = SERVER  # after the last layer: what is left goes to the server
 
@@ -93,22 +95,6 @@ def _to(number: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one peer stands: its number and keys, the public list, and its own randomness."""
-
-    number: int
-    pair: KeyPair
-    directory: Directory
-    wire: Wire
-    randomness: Randomness
-
-    @property
-    def neighbours(self) -> tuple[int, ...]:
-        """The peers it talks to."""
-        return self.directory.neighbours[self.number]
-
-
-@dataclass(frozen=True)
 class Parcel:
     """A report as a peer holds it: sealed for the server, perhaps in layers with a next peer."""
 
@@ -133,26 +119,32 @@ class Transfer:
     in_doubt: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class Peer:
-    """One peer's state.
+    """One peer: its number and keys, the public list, its own randomness, and what it holds.
 
     ``cover`` frames go to every neighbour in every round, or reports only where it is 0. ``blank``
     makes the message of a peer that has nothing to submit; with it, every peer submits exactly one.
     """
 
-    def __init__(
-        self, place: Place, *, cover: int = 0, blank: Callable[[], bytes] | None = None
-    ) -> None:
-        self.number = place.number
-        self._place = place
-        self._cover = cover
-        self._blank = blank
-        self._link: Link | None = None
-        self._held: list[Parcel] = []
-        self._sent: dict[bytes, Transfer] = {}
-        self._accepted: set[bytes] = set()
-        self._lot: dict[bytes, bytes] | None = None
-        self.moves = 0  # hops whose receipt came
+    number: int
+    pair: KeyPair
+    directory: Directory
+    wire: Wire
+    randomness: Randomness
+    cover: int = 0
+    blank: Callable[[], bytes] | None = None
+    moves: int = field(default=0, init=False)  # hops whose receipt came
+    _link: Link | None = field(default=None, init=False)
+    _held: list[Parcel] = field(default_factory=list, init=False)
+    _sent: dict[bytes, Transfer] = field(default_factory=dict, init=False)
+    _accepted: set[bytes] = field(default_factory=set, init=False)
+    _lot: dict[bytes, bytes] | None = field(default=None, init=False)
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """The peers it talks to."""
+        return self.directory.neighbours[self.number]
 
     @property
     def holding(self) -> int:
@@ -162,16 +154,17 @@ class Peer:
         return len(self._held) + len(self._sent)
 
     @property
-    def ready(self) -> int:
-        """Of the reports it holds between rounds, those that the server can open."""
-        return len(self._ready())
+    def ready(self) -> list[Parcel]:
+        """The reports at rest or in doubt that the server can open."""
+        doubtful = [transfer.parcel for transfer in self._sent.values()]
+        return [parcel for parcel in self._held + doubtful if parcel.onward is None]
 
     def keep(self, message: bytes) -> None:
         """Seal the peer's own message for the server: the first report it holds.
 
         In onion mode it is wrapped for a random path from here.
         """
-        wire, directory = self._place.wire, self._place.directory
+        wire, directory = self.wire, self.directory
         report, path = wire.inner.seal(message, directory.server), [self.number]
         for _ in range(wire.layers):
             path.append(self._neighbour(path[-1]))
@@ -184,11 +177,11 @@ class Peer:
         if not online:
             self._link = None
             return []
-        self._link = Link(self._place.wire.hop, round_number)
+        self._link = Link(self.wire.hop, round_number)
         queues = self._queues()
         frames: list[tuple[int, Frame]] = []
         for to, queue in queues.items():
-            room = self._cover or len(queue)
+            room = self.cover or len(queue)
             # Those in doubt went out before, so they fit again: only others are left to wait.
             self._held += [transfer.parcel for _, transfer in queue[room:]]
             self._sent |= dict(queue[:room])
@@ -203,18 +196,18 @@ class Peer:
         if self._link is None:
             return None
         try:
-            frame = self._link.open(sealed, self.number, self._place.pair)
+            frame = self._link.open(sealed, self.number, self.pair)
         except SealingError:
             return None
         if frame.kind is Kind.RECEIPT:
             self._settle(frame)
             return None
-        if frame.sender not in self._place.neighbours or self._lot is not None:
+        if frame.sender not in self.neighbours or self._lot is not None:
             return None
         if frame.kind is Kind.REPORT and frame.token not in self._accepted:
             self._accepted.add(frame.token)
             self._take_in(frame.payload)
-        return self._link.seal(frame.receipt(self.number), frame.sender, self._place.directory)
+        return self._link.seal(frame.receipt(self.number), frame.sender, self.directory)
 
     def unreachable(self, to: int) -> None:
         """Nothing of this round reached that peer: what set out for it has not left."""
@@ -237,7 +230,7 @@ class Peer:
         if not online:
             self._link = None
             return []
-        self._link = Link(self._place.wire.submission, round_number)
+        self._link = Link(self.wire.submission, round_number)
         frames = [
             (SERVER, Frame(Kind.REPORT, self.number, token, report))
             for token, report in self._lot.items()
@@ -251,32 +244,29 @@ class Peer:
             queues[transfer.to].append((token, transfer))
         resting, self._held = self._shuffled(self._held), []
         for parcel in resting:
-            to = parcel.onward if self._place.wire.layers else self._neighbour(self.number)
+            to = parcel.onward if self.wire.layers else self._neighbour(self.number)
             if to is None:
                 self._held.append(parcel)
             elif to == self.number:
                 self._take_in(parcel.payload)
             else:
-                queues[to].append((new_token(self._place.randomness), Transfer(to, parcel)))
+                queues[to].append((new_token(self.randomness), Transfer(to, parcel)))
         return queues
 
     def _covers(self, frames: Iterable[tuple[int, Frame]]) -> list[tuple[int, Frame]]:
         """What is missing to the constant number of frames for each neighbour."""
-        missing = {to: self._cover for to in self._place.neighbours if to != self.number}
-        if not self._cover:
-            return []
-        for to, _ in frames:
-            missing[to] -= 1
+        sent = Counter(to for to, _ in frames)
         return [
-            (to, Frame(Kind.COVER, self.number, new_token(self._place.randomness)))
-            for to, number in missing.items()
-            for _ in range(number)
+            (to, Frame(Kind.COVER, self.number, new_token(self.randomness)))
+            for to in self.neighbours
+            if to != self.number
+            for _ in range(sent[to], self.cover)
         ]
 
     def _sealed(self, frames: list[tuple[int, Frame]], link: Link) -> list[Send]:
         """The frames in random order: their order on a link says nothing."""
-        directory = self._place.directory
-        return [Send(to, link.seal(frame, to, directory)) for to, frame in self._shuffled(frames)]
+        shuffled = self._shuffled(frames)
+        return [Send(to, link.seal(frame, to, self.directory)) for to, frame in shuffled]
 
     def _settle(self, receipt: Frame) -> None:
         """A receipt came: the report is no longer ours. Only its addressee can say so."""
@@ -294,40 +284,33 @@ class Peer:
 
         A sealed report has its size; more than that only the server can tell.
         """
-        place, onward = self._place, HOME
-        if place.wire.layers:
+        onward = HOME
+        if self.wire.layers:
             try:
-                onward, payload = peel(payload, self.number, place.pair, survey=place.wire.survey)
+                onward, payload = peel(payload, self.number, self.pair, survey=self.wire.survey)
             except SealingError:
                 return
-        if onward in place.neighbours:
+        if onward in self.neighbours:
             self._held.append(Parcel(payload, onward))
-        elif onward == HOME and len(payload) == place.wire.inner.size:
+        elif onward == HOME and len(payload) == self.wire.inner.size:
             self._held.append(Parcel(payload))
 
     def _neighbour(self, number: int) -> int:
         """A uniformly random neighbour of a peer."""
-        neighbours = self._place.directory.neighbours[number]
-        return neighbours[int(self._place.randomness.below(len(neighbours), 1)[0])]
+        neighbours = self.directory.neighbours[number]
+        return neighbours[int(self.randomness.below(len(neighbours), 1)[0])]
 
     def _drawn_lot(self) -> dict[bytes, bytes]:
         """What this peer submits, in random order, each under a token of its own."""
-        reports = [parcel.payload for parcel in self._shuffled(self._ready())]
-        if self._blank is not None:
-            reports = reports[:1] or [
-                self._place.wire.inner.seal(self._blank(), self._place.directory.server)
-            ]
-        return {new_token(self._place.randomness): report for report in reports}
-
-    def _ready(self) -> list[Parcel]:
-        """The reports at rest or in doubt that the server can open."""
-        doubtful = [transfer.parcel for transfer in self._sent.values()]
-        return [parcel for parcel in self._held + doubtful if parcel.onward is None]
+        reports = [parcel.payload for parcel in self._shuffled(self.ready)]
+        if self.blank is not None:
+            reports = reports[:1] or [self.wire.inner.seal(self.blank(), self.directory.server)]
+        return {new_token(self.randomness): report for report in reports}
 
     def _shuffled(self, items: list[Item]) -> list[Item]:
         if len(items) < 2:
             return items
-        return [items[index] for index in self._place.randomness.permutation(len(items))]
+        return [items[index] for index in self.randomness.permutation(len(items))]
 
 
 @dataclass(frozen=True)
@@ -346,14 +329,14 @@ class Task:
         self, number: int, value: object, pair: KeyPair, directory: Directory, wire: Wire
     ) -> Peer:
         """A peer that holds its own value, randomized and sealed."""
-        place = Place(number, pair, directory, wire, self.conditions.randomness(number))
+        randomness = self.conditions.randomness(number)
 
         def message(answer: object) -> bytes:
-            messages = self.randomizer.randomize(np.asarray([answer]), randomness=place.randomness)
+            messages = self.randomizer.randomize(np.asarray([answer]), randomness=randomness)
             return self.randomizer.encode(messages).tobytes()
 
         blank = None if self.survey.submit == "all" else lambda: message(self.survey.default)
-        peer = Peer(place, cover=self.survey.cover, blank=blank)
+        peer = Peer(number, pair, directory, wire, randomness, self.survey.cover, blank)
         peer.keep(message(value))
         return peer
 
@@ -370,4 +353,67 @@ class Standing:
     @classmethod
     def of(cls, peer: Peer) -> Standing:
         """How a peer stands between rounds."""
-        return cls(load=peer.ready, stranded=peer.holding - peer.ready, moves=peer.moves)
+        ready = len(peer.ready)
+        return cls(load=ready, stranded=peer.holding - ready, moves=peer.moves)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What arrived: the messages, in an order that means nothing, and what was left out."""
+
+    batch: Batch
+    duplicates: int  # sealed reports that had arrived before
+    rejected: int  # sealed reports that do not open, or hold no message of the randomizer
+
+
+@dataclass(eq=False, repr=False)
+class Collector:
+    """The server: collects the submissions of one survey.
+
+    Reports are kept under their digests and given out in the order of these: who submitted what,
+    and when, is not kept. A sealed report cannot be changed and still open, so equal digests are
+    all there is to repetition.
+    """
+
+    pair: KeyPair
+    directory: Directory
+    wire: Wire
+    _link: Link | None = field(default=None, init=False)
+    _reports: dict[bytes, bytes] = field(default_factory=dict, init=False)
+    _duplicates: int = field(default=0, init=False)
+
+    def begin(self, round_number: int) -> None:
+        """A round of submission begins."""
+        self._link = Link(self.wire.submission, round_number)
+
+    def receive(self, sealed: bytes) -> bytes | None:
+        """A frame came; the receipt for it. What does not open has none."""
+        if self._link is None:
+            return None
+        try:
+            frame = self._link.open(sealed, SERVER, self.pair)
+        except SealingError:
+            return None
+        is_report = frame.kind is Kind.REPORT and len(frame.payload) == self.wire.inner.size
+        if not is_report or frame.sender >= len(self.directory):
+            return None
+        digest = sha256(frame.payload).digest()
+        self._duplicates += digest in self._reports
+        self._reports[digest] = frame.payload
+        return self._link.seal(frame.receipt(SERVER), frame.sender, self.directory)
+
+    def collect(self, randomizer: Randomizer) -> Collected:
+        """Open everything that arrived."""
+        self._link = None
+        width, rows = self.wire.message_bytes, []
+        for _, report in sorted(self._reports.items()):
+            try:
+                message = self.wire.inner.open(report, self.pair)
+                row = np.frombuffer(message, dtype=np.uint8).reshape(1, width)
+                randomizer.decode(row)
+            except ValueError:  # it does not open, or holds no message of the randomizer
+                continue
+            rows.append(row)
+        messages = randomizer.decode(np.array(rows, dtype=np.uint8).reshape(len(rows), width))
+        rejected = len(self._reports) - len(rows)
+        return Collected(Batch(messages), duplicates=self._duplicates, rejected=rejected)

@@ -17,39 +17,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import InvalidArgumentError
+from shoal import checks
 from shoal.randomizers.base import Randomizer
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.collector import Collector
-from shoal.service.peers.conditions import Conditions
-from shoal.service.peers.machine import Peer, Send, Standing, Task
+from shoal.service.peers.machine import Collected, Collector, Peer, Send, Standing, Task
 from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
 from shoal.service.peers.survey import (
     SERVER,
     Adjacency,
+    Conditions,
     Directory,
     Neighbours,
     PeerSurvey,
     adjacency,
 )
-from shoal.values import Batch
 
 Loss = Callable[[int, int, bytes], bool]
 
 
 @dataclass(frozen=True)
-class PeerRun:
-    """What came of a run.
+class PeerRun(Collected):
+    """What came of a run: what arrived, and how it got there.
 
     ``batch`` is what the server has, and n' = ``arrived`` what a guarantee may count on. The rest
     is for whoever runs the experiment: no participant sees all of it.
     """
 
-    batch: Batch
     sent: int  # people who took part
-    duplicates: int  # sealed reports that the server got again
-    rejected: int  # sealed reports without a message in them
     standings: tuple[Standing, ...]  # of each peer, at the end of the walk
     survey: SurveyId
     directory: Directory
@@ -99,10 +94,10 @@ def run_peers(
     """
     conditions = conditions or Conditions()
     rows, neighbours = np.asarray(values), adjacency(graph)
-    if rows.ndim == 0 or len(rows) != len(neighbours):
-        raise InvalidArgumentError("values", rows.shape, f"{len(neighbours)}: one for each node")
-    if conditions.processes > 1 and tap is not None:
-        raise InvalidArgumentError("processes", conditions.processes, "1, where a tap is given")
+    fits = rows.ndim > 0 and len(rows) == len(neighbours)
+    checks.refuse(not fits, f"{len(neighbours)}: one for each node", values=rows.shape)
+    tapped = conditions.processes > 1 and tap is not None
+    checks.refuse(tapped, "1, where a tap is given", processes=conditions.processes)
     run = Run(Task(survey, randomizer, conditions), rows, neighbours, tap)
     if conditions.transport == "memory":
         return run.in_memory()
@@ -133,11 +128,10 @@ class Run:
     def in_memory(self) -> PeerRun:
         """Everything in one process, without sockets."""
         pairs = {number: KeyPair.generate() for number in range(len(self.values))}
-        directory = self._directory({number: pair.public for number, pair in pairs.items()})
-        wire, collector = self.task.wire(directory), self._collector(directory)
+        collector = self._collector({number: pair.public for number, pair in pairs.items()})
         peers = [
-            self.task.peer(number, self.values[number], pair, directory, wire)
-            for number, pair in pairs.items()
+            self.task.peer(number, value, pairs[number], collector.directory, collector.wire)
+            for number, value in enumerate(self.values)
         ]
         network = MemoryNetwork(peers, collector, tap=self.tap)
         standings = {}
@@ -148,61 +142,52 @@ class Run:
         standings |= {peer.number: Standing.of(peer) for peer in network.peers}
         for step in islice(steps, self.task.survey.submission_rounds):
             network.submit(step.number, step.away)
-        return self._result(collector, directory, standings)
+        return self._result(collector, standings)
 
     async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
         """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
         listener = Listener()
-        try:
-            return await self._served(hosts, listener)
-        finally:
-            listener.close()
-            await asyncio.gather(*(host.close() for host in hosts))
 
-    async def _served(self, hosts: Sequence[Host | RemoteHost], listener: Listener) -> PeerRun:
         async def all_do(name: str, *arguments: object) -> dict[int, Any]:
             """What all hosts answer, by the number of the peer; dead ones answer nothing."""
             answers = await asyncio.gather(*(host.do(name, *arguments) for host in hosts))
             return {number: known for each in answers if each for number, known in each.items()}
 
-        public: Public = await all_do("open")
-        directory = self._directory({number: key for number, (_, key) in public.items()})
-        addresses = {number: address for number, (address, _) in public.items()}
-        addresses[SERVER] = await listener.open()
-        await all_do("join", directory, addresses)
-        collector = self._collector(directory)
-        listener.admit(collector, self.task.wire(directory).submission.size)
-        steps = self.task.conditions.steps(len(self.values))
-        for step in islice(steps, self.task.survey.rounds):
-            await all_do("begin", step)
-            await all_do("exchange", step)
-            await all_do("deadline")
-        standings: dict[int, Standing] = await all_do("standings")
-        for step in islice(steps, self.task.survey.submission_rounds):
-            collector.begin(step.number)
-            await all_do("submit", step)
-        return self._result(collector, directory, standings)
+        try:
+            public: Public = await all_do("open")
+            collector = self._collector({number: key for number, (_, key) in public.items()})
+            addresses = {number: address for number, (address, _) in public.items()}
+            addresses[SERVER] = await listener.open()
+            await all_do("join", collector.directory, addresses)
+            listener.admit(collector, collector.wire.submission.size)
+            steps = self.task.conditions.steps(len(self.values))
+            for step in islice(steps, self.task.survey.rounds):
+                await all_do("begin", step)
+                await all_do("exchange", step)
+                await all_do("deadline")
+            standings: dict[int, Standing] = await all_do("standings")
+            for step in islice(steps, self.task.survey.submission_rounds):
+                collector.begin(step.number)
+                await all_do("submit", step)
+            return self._result(collector, standings)
+        finally:
+            listener.close()
+            await asyncio.gather(*(host.close() for host in hosts))
 
-    def _directory(self, keys: Mapping[int, PublicKey]) -> Directory:
+    def _collector(self, keys: Mapping[int, PublicKey]) -> Collector:
+        """The server, once everybody's keys are known."""
         ordered = tuple(keys[number] for number in range(len(self.values)))
-        return Directory(ordered, self.neighbours, self.server.public)
+        directory = Directory(ordered, self.neighbours, self.server.public)
+        return Collector(self.server, directory, self.task.wire(directory))
 
-    def _collector(self, directory: Directory) -> Collector:
-        return Collector(pair=self.server, directory=directory, wire=self.task.wire(directory))
-
-    def _result(
-        self, collector: Collector, directory: Directory, standings: Mapping[int, Standing]
-    ) -> PeerRun:
-        collected = collector.collect(self.task.randomizer)
+    def _result(self, collector: Collector, standings: Mapping[int, Standing]) -> PeerRun:
         people = len(self.values)
         return PeerRun(
-            batch=collected.batch,
+            **vars(collector.collect(self.task.randomizer)),
             sent=people,
-            duplicates=collected.duplicates,
-            rejected=collected.rejected,
             standings=tuple(standings.get(number, Standing()) for number in range(people)),
-            survey=self.task.wire(directory).survey,
-            directory=directory,
+            survey=collector.wire.survey,
+            directory=collector.directory,
         )
 
 
@@ -230,10 +215,6 @@ class MemoryNetwork:
         """Those that are left."""
         return self._peers.values()
 
-    def kill(self, number: int) -> Peer | None:
-        """A peer is gone for good, with all it holds."""
-        return self._peers.pop(number, None)
-
     def walk(
         self, number: int, away: Collection[int] = (), killed: Collection[int] = ()
     ) -> list[Peer]:
@@ -242,13 +223,13 @@ class MemoryNetwork:
             peer: peer.begin(number, online=peer.number not in away)
             for peer in self._peers.values()
         }
-        gone = [self.kill(victim) for victim in killed]
+        gone = [self._peers.pop(victim) for victim in killed if victim in self._peers]
         for peer, listed in sends.items():
             for send in listed:
                 self._hand_over(peer, send, away)
         for peer in self._peers.values():
             peer.deadline()
-        return [peer for peer in gone if peer is not None]
+        return gone
 
     def submit(self, number: int, away: Collection[int] = ()) -> None:
         """One round of submission."""

@@ -17,15 +17,15 @@ import asyncio
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from shoal.sealing.errors import FramingError
 from shoal.sealing.keys import KeyPair, PublicKey
-from shoal.service.peers.conditions import Step
 from shoal.service.peers.machine import Peer, Send, Standing, Task
-from shoal.service.peers.survey import Directory
+from shoal.service.peers.survey import Directory, Step
 
 LOOPBACK = "127.0.0.1"
 GREETING = b""
@@ -142,7 +142,8 @@ class Dialer:
         greeted, unanswered = False, len(frames)
         lengths = {len(GREETING), *map(len, frames)}
         async with self.slots:
-            try:
+            # Not there, or not answering: what was greeted and not answered is in doubt.
+            with suppress(*_CUT_OFF):
                 async with asyncio.timeout(self.deadline):
                     answers, connection = await asyncio.open_connection(*self.addresses[to])
                     try:
@@ -158,8 +159,6 @@ class Dialer:
                                 connection.writelines(map(framed, frames))
                     finally:
                         connection.transport.abort()
-            except _CUT_OFF:
-                pass  # not there, or not answering: what was greeted and not answered is in doubt
         return greeted
 
     def _watch(self, sender: int, to: int, frames: list[bytes]) -> None:

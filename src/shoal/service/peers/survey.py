@@ -1,4 +1,4 @@
-"""What all peers agree on beforehand: who takes part, the settings, and what goes over the wire.
+"""What is settled beforehand: who takes part, the settings, the wire, and what nobody chooses.
 
 Inside an envelope peers say frames to each other::
 
@@ -11,17 +11,19 @@ read. *Cover* looks like a report from outside and carries none; it is answered 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from hashlib import sha256
-from itertools import pairwise
+from itertools import count
+from struct import Struct, pack
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from shoal import checks
+from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
 from shoal.network.graph import Graph, Nodes
 from shoal.randomizers.base import Randomizer
@@ -34,15 +36,15 @@ from shoal.sealing.keys import KeyPair, PublicKey
 SERVER = (1 << 32) - 1  # the number that no peer has
 TOKEN_BYTES = 16
 NUMBER_BYTES = 4
-HEADER_BYTES = 1 + NUMBER_BYTES + TOKEN_BYTES
+_HEADER = Struct(">BI16s")  # kind, sender, token
+HEADER_BYTES = _HEADER.size
 LAYER_BYTES = OVERHEAD + NUMBER_BYTES  # of an onion
-_ROUND_BYTES = 4
+_COIN_BITS = 53
 
 Adjacency: TypeAlias = tuple[tuple[int, ...], ...]
 Mode = Literal["hop", "onion"]
 Submit = Literal["all", "single"]
-
-
+Transport = Literal["sockets", "memory"]
 Neighbours: TypeAlias = Sequence[Sequence[int]] | Graph
 
 
@@ -59,8 +61,8 @@ class Directory:
     server: PublicKey
 
     def __post_init__(self) -> None:
-        if len(self.keys) != len(self.neighbours):
-            raise InvalidArgumentError("keys", len(self.keys), f"{len(self.neighbours)} keys")
+        people, keys = len(self.neighbours), len(self.keys)
+        checks.refuse(keys != people, f"{people} keys", keys=keys)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -95,7 +97,7 @@ def adjacency(graph: Neighbours) -> Adjacency:
     for node, row in enumerate(rows):
         if not row:
             raise InvalidArgumentError("graph", f"no neighbour of {node}", "a neighbour of each")
-        if any(first == second for first, second in pairwise(row)):
+        if len(neighbours[node]) < len(row):
             raise InvalidArgumentError("graph", f"{node}: {row}", "each neighbour once")
         for other in row:
             if not 0 <= other < len(rows) or node not in neighbours[other]:
@@ -128,15 +130,13 @@ class PeerSurvey:
         checks.count(1, rounds=self.rounds)
         checks.count(0, cover=self.cover)
         checks.count(1, submission_rounds=self.submission_rounds)
-        if self.mode not in get_args(Mode):
-            raise InvalidArgumentError("mode", self.mode, "'hop' or 'onion'")
-        if self.submit not in get_args(Submit):
-            raise InvalidArgumentError("submit", self.submit, "'all' or 'single'")
-        if self.hops is not None and self.mode != "onion":
+        checks.one_of(get_args(Mode), mode=self.mode)
+        checks.one_of(get_args(Submit), submit=self.submit)
+        if self.hops is not None:
             expected = "None in hop mode, where every round is a hop"
-            raise InvalidArgumentError("hops", self.hops, expected)
-        if self.hops is not None and checks.count(1, hops=self.hops) > self.rounds:
-            raise InvalidArgumentError("hops", self.hops, f"at most rounds={self.rounds} hops")
+            checks.refuse(self.mode != "onion", expected, hops=self.hops)
+            beyond = checks.count(1, hops=self.hops) > self.rounds
+            checks.refuse(beyond, f"at most rounds={self.rounds} hops", hops=self.hops)
 
     @property
     def layers(self) -> int:
@@ -180,9 +180,8 @@ class Wire:
 
     def __post_init__(self) -> None:
         largest = LARGEST_CAPACITY - HEADER_BYTES - self.inner.size
-        if self.layers * LAYER_BYTES > largest:
-            expected = f"at most {largest // LAYER_BYTES} hops, so that a packet fits a frame"
-            raise InvalidArgumentError("hops", self.layers, expected)
+        expected = f"at most {largest // LAYER_BYTES} hops, so that a packet fits a frame"
+        checks.refuse(self.layers * LAYER_BYTES > largest, expected, hops=self.layers)
 
     @cached_property
     def inner(self) -> Envelope:
@@ -219,7 +218,7 @@ class Link:
         return Frame.from_bytes(self.envelope.open(sealed, pair, details=self._details(number)))
 
     def _details(self, to: int) -> bytes:
-        return self.round_number.to_bytes(_ROUND_BYTES, "big") + to.to_bytes(NUMBER_BYTES, "big")
+        return pack(">II", self.round_number, to)
 
 
 class Kind(IntEnum):
@@ -241,18 +240,15 @@ class Frame:
 
     def to_bytes(self) -> bytes:
         """Kind, sender, token and payload, one after the other."""
-        sender = self.sender.to_bytes(NUMBER_BYTES, "big")
-        return bytes([self.kind]) + sender + self.token + self.payload
+        return _HEADER.pack(self.kind, self.sender, self.token) + self.payload
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frame:
         """The frame written by ``to_bytes``."""
         if len(data) < HEADER_BYTES or data[0] not in frozenset(Kind):
             raise NotOpenableError
-        sender = int.from_bytes(data[1 : 1 + NUMBER_BYTES], "big")
-        return cls(
-            Kind(data[0]), sender, data[1 + NUMBER_BYTES : HEADER_BYTES], data[HEADER_BYTES:]
-        )
+        kind, sender, token = _HEADER.unpack_from(data)
+        return cls(Kind(kind), sender, token, data[HEADER_BYTES:])
 
     def receipt(self, sender: int) -> Frame:
         """The receipt for this frame."""
@@ -262,3 +258,56 @@ class Frame:
 def new_token(randomness: Randomness) -> bytes:
     """Sixteen bytes that nobody guesses."""
     return randomness.words(TOKEN_BYTES // 8).tobytes()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What no participant chooses.
+
+    ``offline``: the probability that a peer is away in a round, walking or submitting, whatever it
+    did before. ``killed``: who is gone for good in the middle of which round of the walk.
+    ``transport``: loopback ``sockets``, in one or several ``processes``, or ``memory``.
+    ``deadline``: seconds until an answer no longer counts. ``seed``: makes everybody's choices
+    those of a simulation, which protects nobody.
+    """
+
+    offline: float = 0.0
+    killed: Mapping[int, Collection[int]] = field(default_factory=dict)
+    transport: Transport = "sockets"
+    processes: int = 1
+    deadline: float = 60.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.closed_probability(offline=self.offline)
+        checks.count(1, processes=self.processes)
+        checks.positive(deadline=self.deadline)
+        checks.one_of(get_args(Transport), transport=self.transport)
+        apart = self.transport == "memory" and self.processes > 1
+        checks.refuse(apart, "1, where transport='memory'", processes=self.processes)
+        if self.seed is not None:
+            checks.count(0, seed=self.seed)
+
+    def randomness(self, number: int) -> Randomness:
+        """A source of one's own: secure, unless the whole run is a simulation."""
+        if self.seed is None:
+            return sources.secure()
+        return sources.simulated((self.seed << 32) + number)
+
+    def steps(self, people: int) -> Iterator[Step]:
+        """The rounds, one after the other, without end."""
+        nature = self.randomness(SERVER)  # a stream of its own: the number that no peer has
+        threshold = round(self.offline * (1 << _COIN_BITS))
+        for number in count(1):
+            coins = nature.below(1 << _COIN_BITS, people)
+            away = frozenset(np.flatnonzero(coins < threshold).tolist())
+            yield Step(number, away, frozenset(self.killed.get(number, ())))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round: who is away, and who is killed in it."""
+
+    number: int
+    away: frozenset[int]
+    killed: frozenset[int]

@@ -49,14 +49,12 @@ class Handlers:
     store: ShufflerStore
     intake: Intake
 
-    async def keys(self, request: Request) -> Response:
+    async def keys(self, _request: Request) -> Response:
         """The signed list of public keys, the same bytes for everybody."""
-        requests.charge(self.intake.addresses, request)
         return await requests.key_list(self.intake.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
-        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         name = row.survey.analyzer.fingerprint
         cached = await run_in_threadpool(self.store.key_lists.find, name)
@@ -67,19 +65,16 @@ class Handlers:
 
     async def survey(self, request: Request) -> Response:
         """The survey's canonical configuration, whose hash is its name."""
-        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         return requests.configuration(row.survey.to_bytes())
 
     async def send_reports(self, request: Request) -> Response:
         """Keep reports; the answer comes when they are durable."""
-        key = requests.charge(self.intake.addresses, request)
         row = await self._row(request)
-        return await self.intake.take(row, request.scope, request.receive, key)
+        return await self.intake.take(row, request.scope, request.receive, request.state.networks)
 
     async def progress(self, request: Request) -> Response:
         """How far the open batch was lately, in quarters of the least crowd."""
-        requests.charge(self.intake.addresses, request)
         row = await self._row(request)
         progress = await run_in_threadpool(self.store.progress.of, row.survey.id)
         return small(vars(progress))
@@ -133,7 +128,6 @@ class Handlers:
 
     async def _authorized(self, request: Request) -> Survey:
         """The survey, if the request shows a token for it; without one nothing is told of it."""
-        requests.charge(self.intake.addresses, request)
         name = requests.survey_named(request)
         await run_in_threadpool(self.store.tokens.check, requests.bearer(request), name)
         return (await self._row(request)).survey
@@ -180,6 +174,8 @@ def shuffler_app(
 
     document = openapi.read(__file__)
     handlers = Handlers(store=store, intake=intake)
-    app = IntakeApplication(document, handlers, observe=observe, lifespan=lifespan)
+    app = IntakeApplication(
+        document, handlers, addresses=intake.addresses, observe=observe, lifespan=lifespan
+    )
     app.intake = intake
     return app

@@ -75,13 +75,13 @@ from shoal.service.shuffler.tables import (
 from shoal.service.survey import Batches as BatchRules
 
 PAGE = 1000
-UNOPENED = ("rejected", "unreadable")
+DEAD_LETTERS = "unreadable"  # the name of their counter, in stores and in metrics
+UNOPENED = ("rejected", DEAD_LETTERS)
 _AT_CLOSE = " at close"
 _STEPS = 24  # of a batch's greatest age, if that is shorter than a day
 _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
 _DIGEST_SHOWN = 16  # digits of it in the file's name
-_DIGEST_DIGITS = 64
 INTERVAL = 600  # seconds between two looks
 LEAST_CROWD = 50  # a quarter of less would be a handful of people
 _QUARTERS = 4
@@ -96,8 +96,6 @@ class SealedBatch:
     ``draft``.
     """
 
-    id: str
-    survey: SurveyId
     header: BatchHeader
     owner: str
     parts: tuple[Path, ...]
@@ -168,12 +166,9 @@ class Batches:
         }
         # Somebody else may insert one at this moment: then theirs is found.
         grown = batches.update().where(*mine).values(valid=batches.c.valid + reports)
-        batch = connection.execute(grown.returning(batches.c.id)).scalar()
-        while batch is None:
-            connection.execute(
-                self._database.insert(batches).values(fresh).on_conflict_do_nothing()
-            )
-            batch = connection.execute(grown.returning(batches.c.id)).scalar()
+        made = self._database.insert(batches).values(fresh).on_conflict_do_nothing()
+        while (batch := connection.scalar(grown.returning(batches.c.id))) is None:
+            connection.execute(made)
         connection.execute(parts.insert(), {"name": part, "batch": batch, "count": reports})
 
     def inner_keys(self, survey: SurveyId) -> set[int]:
@@ -218,13 +213,9 @@ class Batches:
                     if all(transition.state == CARRIED for transition in moved):
                         continue
                     # What did not open comes among others: its number is as of the last close.
-                    for name, value in _unopened(connection, row.number).items():
-                        number = {"survey": row.number, "name": name + _AT_CLOSE, "value": value}
-                        add = self._database.insert(counters).values(number)
-                        keys = ["survey", "name"]
-                        connection.execute(
-                            add.on_conflict_do_update(index_elements=keys, set_={"value": value})
-                        )
+                    unopened = _unopened(connection, row.number)
+                    at_close = {name + _AT_CLOSE: value for name, value in unopened.items()}
+                    count(self._database, connection, row.number, at_close, anew=True)
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
@@ -253,8 +244,6 @@ class Batches:
             ).all()
         survey = self._surveys.numbered(row.survey)
         return SealedBatch(
-            id=row.id,
-            survey=survey.survey.id,
             header=BatchHeader(
                 survey=survey.survey.id,
                 batch=row.id,
@@ -268,18 +257,14 @@ class Batches:
             draft=self.files_directory / f"{row.id}-{lease['owner']}.draft",
         )
 
-    def finish(self, batch: SealedBatch, digest: str, records: int, size: int) -> None:
+    def finish(self, batch: SealedBatch, digest: str) -> None:
         """The draft is written: it is the batch, if the lease was not lost."""
         if not batch.draft.exists():
             raise UnreadableError(batch.draft.name, "the shuffled batch")
-        expected = batch.header.records
-        if BatchFile.read(batch.draft).header != batch.header or records != expected:
-            raise InvalidArgumentError("records", records, f"a draft of {expected} records")
-        if size != batch.draft.stat().st_size:
-            raise InvalidArgumentError("bytes", size, "the size of the draft")
-        if len(digest) != _DIGEST_DIGITS:
-            raise InvalidArgumentError("digest", digest, f"{_DIGEST_DIGITS} hexadecimal digits")
-        path = self.path(batch.id, digest)
+        header = BatchFile.read(batch.draft).header  # and all records that it announces
+        if header != batch.header:
+            raise InvalidArgumentError("draft", header, f"the draft of {batch.header}")
+        path, size = self.path(header.batch, digest), batch.draft.stat().st_size
         with files.disk("keeping a batch"):
             batch.draft.chmod(0o600)  # the writer's umask may allow more
             with batch.draft.open("rb") as draft:
@@ -288,7 +273,7 @@ class Batches:
             batch.draft.replace(path)
             files.sync_directory(self.files_directory)
         failpoints.reached("shuffle.renamed")
-        values = {"state": SHUFFLED, "digest": digest, "records": records, "bytes": size}
+        values = {"state": SHUFFLED, "digest": digest, "records": header.records, "bytes": size}
         # Without the lease the file stays: it may be the winner's, byte for byte.
         self.leases.change(batch.owner, values | FREE)
         failpoints.reached("shuffle.after-commit")
@@ -397,18 +382,15 @@ class Batches:
 
     def counters(self, survey: SurveyId) -> dict[str, int]:
         """Closed batches, the reports in them, and batches that died."""
+        closed, number = batches.c.state.in_(CLOSED), sa.func.count()
         query = sa.select(
-            sa.func.count().label("number"),
-            sa.func.coalesce(sa.func.sum(batches.c.valid), 0).label("valid"),
+            number.filter(closed).label("batches"),
+            sa.func.coalesce(sa.func.sum(batches.c.valid).filter(closed), 0).label("reports"),
+            number.filter(batches.c.state == EXPIRED).label("expired_batches"),
         ).where(batches.c.survey == self._surveys.row(survey).number)
         with self._database.read() as connection:
-            closed = connection.execute(query.where(batches.c.state.in_(CLOSED))).one()
-            expired = connection.execute(query.where(batches.c.state == EXPIRED)).one()
-        return {
-            "batches": closed.number,
-            "reports": int(closed.valid),
-            "expired_batches": expired.number,
-        }
+            totals = connection.execute(query).mappings().one()
+        return {name: int(total) for name, total in totals.items()}
 
     def unopened(self, survey: SurveyId) -> dict[str, int]:
         """Reports that did not open, by the reason, when a batch closed last."""
@@ -436,6 +418,25 @@ class Batches:
         with self._database.read() as connection:
             size: int | None = connection.execute(query).scalar()
         return size
+
+
+def count(
+    database: Database,
+    connection: sa.Connection,
+    survey: int,
+    values: Mapping[str, int],
+    *,
+    anew: bool = False,
+) -> None:
+    """Add to the counters of a survey, in one order for all; ``anew``: set them."""
+    for name, value in sorted(values.items()):
+        if value:
+            row = database.insert(counters).values(survey=survey, name=name, value=value)
+            total = value if anew else counters.c.value + value
+            keys = ["survey", "name"]
+            connection.execute(
+                row.on_conflict_do_update(index_elements=keys, set_={"value": total})
+            )
 
 
 def _unopened(connection: sa.Connection, survey: int, when: str = "") -> dict[str, int]:

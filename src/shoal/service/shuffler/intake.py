@@ -110,7 +110,6 @@ class _Waiting:
 
     arrivals: Sequence[Arrival]
     length: int
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[None]
 
 
@@ -143,8 +142,8 @@ class GroupCommit:
         """Return when all of it is durable; raise if it is not."""
         if not arrivals:
             return
-        length, loop = sum(len(each.reports) for each in arrivals), asyncio.get_running_loop()
-        waiting = _Waiting(arrivals, length, loop, loop.create_future())
+        length = sum(len(each.reports) for each in arrivals)
+        waiting = _Waiting(arrivals, length, asyncio.get_running_loop().create_future())
         with self._changed:
             if self._closed:
                 detail = "the service is being stopped; send the same bytes again later"
@@ -208,7 +207,7 @@ class GroupCommit:
 def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
     for waiting in group:
-        by_loop.setdefault(waiting.loop, []).append(waiting)
+        by_loop.setdefault(waiting.future.get_loop(), []).append(waiting)
     for loop, waiting_here in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended, and its requests with it
             loop.call_soon_threadsafe(_wake_all, waiting_here, error)

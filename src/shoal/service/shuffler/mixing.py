@@ -18,12 +18,13 @@ Buckets are files without a name: they are gone when the process is, however it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, BinaryIO, Protocol, TypeAlias
+from typing import IO, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +73,8 @@ def mix_records(
             size = file.seek(0, 2)
         if size % length:
             raise FramingError(size, f"whole records of {length} bytes in {path}")
-        files.append(_File(path, size // length))
-    total = sum(file.records for file in files)
+        files.append(_Records(partial(_opened, path), size // length))
+    total = sum(file.number for file in files)
     fits = max(1, checks.count(memory=memory) // (length + _BESIDE))
     mixer = _Mixer(
         length=length,
@@ -88,32 +89,24 @@ def mix_records(
 
 
 @dataclass(frozen=True)
-class _File:
-    """A source, opened when it is read and no longer: there may be more than a process may open."""
+class _Records:
+    """So many records, and how they are read: of a source, or of a bucket, from its beginning.
 
-    path: Path
-    records: int
+    A source is opened when it is read and no longer: there may be more than a process may open.
+    """
 
-    @contextmanager
-    def reading(self) -> Iterator[IO[bytes]]:
-        with self.path.open("rb") as file:
-            yield file
+    reading: Callable[[], AbstractContextManager[IO[bytes]]]
+    number: int
 
 
-@dataclass(frozen=True)
-class _Bucket:
-    """A file without a name."""
-
-    file: IO[bytes]
-    records: int
-
-    @contextmanager
-    def reading(self) -> Iterator[IO[bytes]]:
-        self.file.seek(0)
-        yield self.file
+def _opened(source: Path) -> IO[bytes]:
+    return source.open("rb")
 
 
-_Readable: TypeAlias = _File | _Bucket
+@contextmanager
+def _rewound(bucket: IO[bytes]) -> Iterator[IO[bytes]]:
+    bucket.seek(0)
+    yield bucket
 
 
 @dataclass
@@ -150,9 +143,9 @@ class _Mixer:
     randomness: Randomness
     out: _Destination
 
-    def mix(self, files: Sequence[_Readable]) -> None:
+    def mix(self, files: Sequence[_Records]) -> None:
         """Write the records of files in a uniformly random order."""
-        total = sum(file.records for file in files)
+        total = sum(file.number for file in files)
         if total <= self.fits:
             self._mix_in_memory(files, total)
             return
@@ -165,22 +158,22 @@ class _Mixer:
             ]
             counts = self._spread(files, buckets)
             for bucket, count in zip(buckets, counts.tolist(), strict=True):
-                self.mix([_Bucket(bucket, count)])
+                self.mix([_Records(partial(_rewound, bucket), count)])
                 bucket.close()  # frees the disk at once
 
-    def _mix_in_memory(self, files: Sequence[_Readable], total: int) -> None:
+    def _mix_in_memory(self, files: Sequence[_Records], total: int) -> None:
         rows = np.empty((total, self.length), dtype=np.uint8)
         start = 0
         for each in files:
             with each.reading() as file:
-                _read_into(file, rows[start : start + each.records])
-            start += each.records
+                _read_into(file, rows[start : start + each.number])
+            start += each.number
         order = self.randomness.permutation(total)
         for start in range(0, total, self.block):
             self.out.write(rows.take(order[start : start + self.block], axis=0))
 
     def _spread(
-        self, files: Sequence[_Readable], buckets: Sequence[IO[bytes]]
+        self, files: Sequence[_Records], buckets: Sequence[IO[bytes]]
     ) -> npt.NDArray[np.int64]:
         """Every record into a bucket of its own choice; how many each bucket got."""
         counts = np.zeros(len(buckets), dtype=np.int64)
@@ -195,11 +188,11 @@ class _Mixer:
             counts += sizes
         return counts
 
-    def _blocks(self, files: Sequence[_Readable]) -> Iterator[Rows]:
+    def _blocks(self, files: Sequence[_Records]) -> Iterator[Rows]:
         for each in files:
             with each.reading() as file:
-                for start in range(0, each.records, self.block):
-                    size = min(self.block, each.records - start)
+                for start in range(0, each.number, self.block):
+                    size = min(self.block, each.number - start)
                     rows = np.empty((size, self.length), dtype=np.uint8)
                     _read_into(file, rows)
                     yield rows

@@ -8,7 +8,7 @@ a lock, which the collection of segments checks.
 
 *Gathering.* Segments, extents and waiting tags are the intake's journal, and show the order of
 arrival. A worker takes the reports of a survey and key out of it together: after a while, or when
-there are many, or when a batch could close (see :class:`Gathering`). Their tags move to the table
+there are many, or when a batch could close (see :meth:`Reports.due`). Their tags move to the table
 of tags in the order of their bytes, and their stretches of the segments are erased.
 
 *Out.* Part files are on disk before the transaction that adds them to a batch, and are named after
@@ -30,7 +30,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,11 +47,10 @@ from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
 from shoal.service.opening import TAG_BYTES
-from shoal.service.shuffler.batches import Batches
+from shoal.service.shuffler.batches import DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.tables import counters, extents, waiting_tags
 
-Parts = Mapping[int, tuple[bytes, int]]  # analyzer's key number -> sealed records, reports
-COUNTED = ("opened", "rejected", "unreadable")
+COUNTED = ("opened", "rejected", DEAD_LETTERS)
 GATHER = 600.0  # seconds
 GATHER_REPORTS = 1000
 _AT_ONCE = 500  # extents, below SQLite's limit of parameters
@@ -84,14 +82,6 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """How many reports of an arrival were new, and how many had been there before."""
-
-    new: int
-    duplicate: int
-
-
-@dataclass(frozen=True)
 class Claim:
     """Reports of one survey and key that nobody else opens while the lease lasts.
 
@@ -112,77 +102,53 @@ class Claim:
         return len(self.extents)
 
 
-class Gathering:
-    """When a worker takes waiting reports out of the journal.
-
-    Those of a survey and key are taken together once there are ``reports`` of them, once this
-    worker has seen one wait ``seconds`` (by a monotonic clock), or when a batch of the survey could
-    close with those that wait.
-    """
-
-    def __init__(
-        self, seconds: float, reports: int, steady: Callable[[], float] = monotonic
-    ) -> None:
-        self.reports = reports
-        self.waiting: GracePeriod[int] = GracePeriod(seconds, steady)  # ids of extents
-
-
-@dataclass(frozen=True)
-class _Tagged:
-    """An arrival's place in its group, its reports, and their tags."""
-
-    index: int
-    reports: bytes
-    tags: list[bytes]
-
-
+@dataclass(frozen=True, eq=False)
 class Reports:
     """Reports that wait to be opened; opened ones go to ``parts`` and the open ``batches``."""
 
-    def __init__(
-        self,
-        database: Database,
-        surveys: Surveys,
-        segments: Segments,
-        batches: Batches,
-        space: DiskSpace,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._surveys = surveys
-        self._segments = segments
-        self._batches = batches
-        self._space = space
-        self.leases = Leases(database, extents, clock)
+    database: Database
+    surveys: Surveys
+    segments: Segments
+    batches: Batches
+    space: DiskSpace
+    clock: Clock
 
-    def receive(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
-        """Take in reports, each one once; when this returns, all of them are durable."""
-        self._space.check()
-        groups: dict[tuple[int, int], list[_Tagged]] = defaultdict(list)
+    @property
+    def leases(self) -> Leases:
+        """Of the extents."""
+        return Leases(self.database, extents, self.clock)
+
+    def receive(self, arrivals: Sequence[Arrival]) -> int:
+        """Make reports durable, each one once; how many of them were new."""
+        self.space.check()
+        # survey's number, key -> what arrived for them, and its tags
+        bodies: dict[tuple[int, int], list[bytes]] = defaultdict(list)
+        tags: dict[tuple[int, int], list[bytes]] = defaultdict(list)
         rows: dict[int, SurveyRow] = {}
-        for index, arrival in enumerate(arrivals):
-            row = self._surveys.row(arrival.survey)
+        for arrival in arrivals:
+            row = self.surveys.row(arrival.survey)
             rows[row.number] = row
-            tags = tags_of(arrival.reports, row.wire.report_bytes)
-            groups[row.number, arrival.key].append(_Tagged(index, arrival.reports, tags))
-        receipts: dict[int, Receipt] = {}
-        if groups:
-            with self._segments.appending() as append, self._database.write() as connection:
+            tags[row.number, arrival.key] += tags_of(arrival.reports, row.wire.report_bytes)
+            bodies[row.number, arrival.key].append(arrival.reports)
+        received = 0
+        if bodies:
+            with self.segments.appending() as append, self.database.write() as connection:
                 taken: list[tuple[int, SurveyRow, int, bytes]] = []
                 # In one order for all, so that no two groups wait for each other.
-                for number, key in sorted(groups):
-                    members, row = groups[number, key], rows[number]
-                    self._surveys.confirm(connection, row)
-                    unique = sorted(set().union(*(member.tags for member in members)))
+                for number, key in sorted(bodies):
+                    group, row = (number, key), rows[number]
+                    self.surveys.confirm(connection, row)
                     extent = int(randomness.secure().words(1)[0] >> 1)
-                    new = _add_waiting(connection, number, key, extent, unique)
-                    if body := _new_reports(members, new, row.wire.report_bytes, receipts):
+                    new = _add_waiting(connection, number, key, extent, sorted(set(tags[group])))
+                    received += len(new)
+                    body = b"".join(bodies[group])
+                    if body := _new_reports(body, row.wire.report_bytes, tags[group], new):
                         taken.append((extent, row, key, body))
                 failpoints.reached("intake.before-segment")
                 if taken:
                     self._refer(connection, taken, append([body for *_, body in taken]))
             failpoints.reached("intake.after-commit")
-        return [receipts[index] for index in range(len(arrivals))]
+        return received
 
     def _refer(
         self,
@@ -192,7 +158,7 @@ class Reports:
     ) -> None:
         """Past the expression language, whose part in the cost of a small group is the largest."""
         mark = "?"
-        if self._database.dialect == POSTGRESQL:
+        if self.database.dialect == POSTGRESQL:
             mark = "%s"
             lock = sa.func.pg_advisory_xact_lock_shared(lock_number(written.segment))
             connection.execute(sa.select(lock))
@@ -207,25 +173,28 @@ class Reports:
         driver: Any = connection.connection.driver_connection
         driver.cursor().executemany(insert, rows)
 
-    def due(self, gathering: Gathering) -> set[tuple[int, int]]:
-        """Surveys, by their numbers, and keys whose waiting reports are gathered now."""
+    def due(self, enough: int, waiting_time: GracePeriod[int]) -> set[tuple[int, int]]:
+        """Surveys, by their numbers, and keys whose waiting reports are gathered now.
+
+        Those of a survey and key are taken together once there are ``enough`` of them, once this
+        worker has seen an extent of theirs for the ``waiting_time``, or when a batch of the survey
+        could close with those that wait.
+        """
         fresh = sa.and_(self.leases.free(), extents.c.attempts == 0)
         pair = (extents.c.survey, extents.c.key)
         sums = sa.select(*pair, sa.func.sum(extents.c.count)).where(fresh).group_by(*pair)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             waiting = {(survey, key): int(n) for survey, key, n in connection.execute(sums)}
             totals: dict[int, int] = defaultdict(int)
             for (survey, _), reports in waiting.items():
                 totals[survey] += reports
-            closing = self._batches.closing(connection, totals)
+            closing = self.batches.closing(connection, totals)
             due = {
-                each
-                for each, reports in waiting.items()
-                if reports >= gathering.reports or each[0] in closing
+                each for each, reports in waiting.items() if reports >= enough or each[0] in closing
             }
             others = sa.tuple_(*pair).in_(sorted(waiting.keys() - due))
             rows = connection.execute(sa.select(extents.c.id, *pair).where(fresh, others)).all()
-        waited = gathering.waiting.over(row.id for row in rows)
+        waited = waiting_time.over(row.id for row in rows)
         return due | {(row.survey, row.key) for row in rows if row.id in waited}
 
     def claim(
@@ -246,10 +215,10 @@ class Reports:
             chosen = sa.tuple_(extents.c.survey, extents.c.key).in_(sorted(due))
             free = sa.and_(free, sa.or_(extents.c.attempts > 0, chosen))
         first = _WAITING.where(free).limit(1)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             if connection.execute(first).first() is None:
                 return None
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             row = connection.execute(first.with_for_update(skip_locked=True)).first()
             if row is None:
                 return None
@@ -261,7 +230,7 @@ class Reports:
                 [{"claimed": each.id} for each in rows],
             )
         failpoints.reached("opening.claimed")
-        survey = self._surveys.numbered(row.survey)
+        survey = self.surveys.numbered(row.survey)
         size = survey.wire.report_bytes
         return Claim(
             survey=survey.survey.id,
@@ -274,7 +243,7 @@ class Reports:
 
     def read(self, claim: Claim) -> bytes:
         """The claimed reports, one after the other."""
-        return b"".join(self._segments.read(extent) for extent in claim.extents)
+        return b"".join(self.segments.read(extent) for extent in claim.extents)
 
     def recount(self, claim: Claim, attempts: int) -> None:
         """Count so many attempts more, or less: what is not the reports' fault does not count."""
@@ -283,39 +252,45 @@ class Reports:
 
     def acquit(self, claim: Claim) -> None:
         """These reports open, though the lease ran out meanwhile: no attempt on them counts."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             for each in claim.extents:
                 here = (extents.c.segment == each.segment, extents.c.start == each.start)
                 connection.execute(extents.update().where(*here).values(attempts=0))
 
-    def finish(self, claim: Claim, opened: Parts, rejected: int, forgotten: bytes = b"") -> None:
-        """Move opened reports into the open batches: ``{inner key: (records, reports)}``.
+    def finish(self, claim: Claim, opened: Mapping[int, bytes], forgotten: bytes = b"") -> None:
+        """Move opened reports, the records of each inner key, into the open batches.
 
-        Their tags move to the table of tags, but for the rejected reports that are ``forgotten``:
-        what does not open needs no protection against replay, and noise must not fill the table.
+        The others are rejected. Tags move to the table of tags, but for those of rejected reports
+        that are ``forgotten``: what does not open needs no protection against replay, and noise
+        must not fill the table.
         """
-        row = self._surveys.row(claim.survey)
-        _check(row, claim, opened, checks.count(0, rejected=rejected))
+        row = self.surveys.row(claim.survey)
+        counts = {key: len(records) // row.wire.opened_bytes for key, records in opened.items()}
+        for key, reports in counts.items():
+            if not reports or len(opened[key]) % row.wire.opened_bytes:
+                expected = f"whole reports of {row.wire.opened_bytes} bytes"
+                raise InvalidArgumentError("opened", len(opened[key]), expected)
+        rejected = checks.count(0, rejected=claim.count - sum(counts.values()))
         unopened = set(tags_of(forgotten, row.wire.report_bytes)) if forgotten else set()
         # Names of this call alone: one that is repeated after a lost answer may find the work
         # done, and must not touch the files of the call that did it.
         paths = {
-            key: self._batches.parts_directory / f"{claim.owner}-{files.fresh_name()}"
+            key: self.batches.parts_directory / f"{claim.owner}-{files.fresh_name()}"
             for key in sorted(opened)
         }
         try:
             with files.disk("writing a part"):
                 for key, path in paths.items():
-                    files.write_durably(path, opened[key][0])
-                files.sync_directory(self._batches.parts_directory)
+                    files.write_durably(path, opened[key])
+                files.sync_directory(self.batches.parts_directory)
             failpoints.reached("opening.part-written")
-            with self._database.write() as connection:
+            with self.database.write() as connection:
                 moved = self._gather(connection, claim)
                 for key, path in paths.items():
-                    self._batches.join(connection, row, key, path.name, opened[key][1])
+                    self.batches.join(connection, row, key, path.name, counts[key])
                 add_tags(connection, row.number, claim.key, moved - unopened)
                 counted = {"opened": claim.count - rejected, "rejected": rejected}
-                count(self._database, connection, row.number, counted)
+                count(self.database, connection, row.number, counted)
         except LeaseLostError:
             files.remove(paths.values())
             raise
@@ -333,11 +308,11 @@ class Reports:
         return waiting
 
     def dead_letter(self, claim: Claim) -> None:
-        """Give up on reports that cannot be opened: they are gone, and counted as unreadable."""
-        row = self._surveys.row(claim.survey)
-        with self._database.write() as connection:
+        """Give up on reports that cannot be opened: they are gone, and counted."""
+        row = self.surveys.row(claim.survey)
+        with self.database.write() as connection:
             add_tags(connection, row.number, claim.key, self._gather(connection, claim))
-            count(self._database, connection, row.number, {"unreadable": claim.count})
+            count(self.database, connection, row.number, {DEAD_LETTERS: claim.count})
 
     def _gather(self, connection: sa.Connection, claim: Claim) -> set[bytes]:
         """Take the claimed extents out of the journal, and their tags, which this returns.
@@ -355,16 +330,16 @@ class Reports:
             moved.update(map(bytes, connection.scalars(query)))
         if connection.execute(sa.select(waiting_tags.c.tag).limit(1)).first() is None:
             connection.execute(waiting_tags.delete())  # SQLite wipes the last page, too
-        self._database.shrink(connection)
+        self.database.shrink(connection)
         return moved
 
     def erase(self, gathered: Iterable[Extent], *, wait: bool = False) -> list[Extent]:
         """Erase what nobody refers to any more; what others have locked, and is to be erased."""
-        return self._segments.erase(gathered, self._needed, wait=wait)
+        return self.segments.erase(gathered, self._needed, wait=wait)
 
     def collect_segments(self) -> int:
         """Delete the segments that a crash left; how many."""
-        return self._segments.collect(self._needed)
+        return self.segments.collect(self._needed)
 
     def _needed(self, names: Collection[str]) -> set[str]:
         """Segments that are referred to, or that a transaction of the server may refer to soon.
@@ -372,48 +347,33 @@ class Reports:
         In the other order: what ended in between is referred to by then.
         """
         needed: set[str] = set()
-        if self._database.dialect == POSTGRESQL:
-            with self._database.read() as connection:
+        if self.database.dialect == POSTGRESQL:
+            with self.database.read() as connection:
                 free = sa.func.pg_try_advisory_xact_lock
                 locks = {name: sa.select(free(lock_number(name))) for name in names}
                 needed = {name for name in names if not connection.scalar(locks[name])}
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return needed | set(connection.scalars(sa.select(extents.c.segment).distinct()))
 
     def sweep(self) -> bool:
         """Let the database's files forget the journal; whether nobody was in the way."""
-        return self._database.sweep([extents, waiting_tags])
+        return self.database.sweep([extents, waiting_tags])
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return set(connection.scalars(sa.select(extents.c.key).distinct()))
 
     def tallies(self, survey: SurveyId) -> dict[str, int]:
-        """Reports opened, rejected and unreadable so far: for the operator only.
+        """Reports opened, rejected and given up as dead letters: for the operator only.
 
         They are not about closed batches only, and so not for the public.
         """
-        number = self._surveys.row(survey).number
+        number = self.surveys.row(survey).number
         query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == number)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(query.order_by(counters.c.name)).all()
         return {row.name: row.value for row in rows if row.name in COUNTED}
-
-
-def count(
-    database: Database, connection: sa.Connection, survey: int, more: Mapping[str, int]
-) -> None:
-    """Add to the counters of a survey, in one order for all."""
-    for name, value in sorted(more.items()):
-        if value:
-            added = database.insert(counters).values(survey=survey, name=name, value=value)
-            total = counters.c.value + added.excluded.value
-            connection.execute(
-                added.on_conflict_do_update(
-                    index_elements=["survey", "name"], set_={"value": total}
-                )
-            )
 
 
 def _add_waiting(
@@ -454,23 +414,15 @@ def tags_of(body: bytes, size: int) -> list[bytes]:
     return [sha256(view[at : at + size]).digest()[:TAG_BYTES] for at in range(0, len(body), size)]
 
 
-def _new_reports(
-    members: list[_Tagged], new: set[bytes], size: int, receipts: dict[int, Receipt]
-) -> bytes:
-    """The reports with new tags, each once; what becomes of every arrival is noted."""
-    if len(new) == sum(len(member.tags) for member in members):  # nearly always
-        for member in members:
-            receipts[member.index] = Receipt(len(member.tags), 0)
-        return b"".join(member.reports for member in members)
+def _new_reports(body: bytes, size: int, tags: list[bytes], new: set[bytes]) -> bytes:
+    """The reports of a body with new tags, each once."""
+    if len(new) == len(tags):  # nearly always
+        return body
     pieces: list[bytes] = []
-    for member in members:
-        before = len(pieces)
-        for position, tag in enumerate(member.tags):
-            if tag in new:
-                new.remove(tag)
-                pieces.append(member.reports[position * size : (position + 1) * size])
-        fresh = len(pieces) - before
-        receipts[member.index] = Receipt(fresh, len(member.tags) - fresh)
+    for position, tag in enumerate(tags):
+        if tag in new:
+            new.remove(tag)
+            pieces.append(body[position * size : (position + 1) * size])
     return b"".join(pieces)
 
 
@@ -499,16 +451,6 @@ def _companions(
             break
         rows.append(row)
     return rows
-
-
-def _check(row: SurveyRow, claim: Claim, opened: Parts, rejected: int) -> None:
-    for records, reports in opened.values():
-        if reports < 1 or len(records) != reports * row.wire.opened_bytes:
-            expected = f"{row.wire.opened_bytes} bytes for each of {reports} reports"
-            raise InvalidArgumentError("opened", len(records), expected)
-    total = sum(reports for _, reports in opened.values()) + rejected
-    if total != claim.count:
-        raise InvalidArgumentError("opened", total, f"all {claim.count} reports of the claim")
 
 
 # Segments
@@ -651,12 +593,8 @@ class Segments:
         if self._file >= 0 and not (_lock(self._file) and self._usable()):
             self._abandon()
         while self._file < 0:
-            name = files.fresh_name()
-            self._file, self._name, self._begun = (
-                files.create(self._path(name)),
-                name,
-                self._clock(),
-            )
+            self._name, self._begun = files.fresh_name(), self._clock()
+            self._file = files.create(self._path(self._name))
             if not (_lock(self._file) and self._usable()):  # a collection was quicker
                 self._abandon()
                 continue

@@ -20,7 +20,7 @@ from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import tags
-from shoal.service.db.tags import forget, forget_key
+from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.shuffler.batches import Batches, ProgressCache
 from shoal.service.shuffler.reports import Reports, Segments
@@ -75,7 +75,7 @@ class ShufflerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return sum(forget_key(self._database, table, key) for table in (tags, waiting_tags))
+        return forget_tags(self._database, (tags, waiting_tags), "key", key)
 
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, and the survey.
@@ -83,11 +83,8 @@ class ShufflerStore:
         A batch that nobody has collected goes, too: see that the analyzer has what it needs.
         """
         row = self.surveys.ended(survey, self._clock())
-        forgotten = (
-            forget(self._database, table, table.c.survey == row.number)
-            for table in (tags, waiting_tags)
-        )
-        counts = {"tags": sum(forgotten)}
+        forgotten = forget_tags(self._database, (tags, waiting_tags), "survey", row.number)
+        counts = {"tags": forgotten}
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
         with self._database.write() as connection:
             waiting = self.reports.delete_all(connection, row)
@@ -121,7 +118,7 @@ def _refers(database: Database) -> bool:
     files_of = batches.c.state.in_((SHUFFLED, RELEASED))
     with database.read() as connection:
         return any(
-            connection.execute(sa.select(sa.literal(1)).where(sa.exists(query))).first()
+            connection.scalar(sa.select(query.exists()))
             for query in (
                 sa.select(extents.c.id),
                 sa.select(parts.c.name),

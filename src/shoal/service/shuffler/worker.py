@@ -12,8 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from threading import Event, Thread
 
@@ -22,9 +21,9 @@ import numpy as np
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
-from shoal.service.clock import Clock, system_clock
+from shoal.service.clock import Clock, GracePeriod, system_clock
 from shoal.service.db import files
-from shoal.service.db.leases import LEASE, Leases, renewed
+from shoal.service.db.leases import LEASE, Leases
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
@@ -36,14 +35,7 @@ from shoal.service.opening import OpenedReports, Pool, ProcessesLostError
 from shoal.service.shuffler.batches import SealedBatch
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.mixing import MEMORY, mix_records
-from shoal.service.shuffler.reports import (
-    GATHER,
-    GATHER_REPORTS,
-    NARROWER,
-    Claim,
-    Extent,
-    Gathering,
-)
+from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, NARROWER, Claim, Extent
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
@@ -67,11 +59,10 @@ class Pace:
 
     ``reports`` are opened at once; work is claimed for ``lease`` seconds, and renewed while it
     lasts. What fails is tried again after ``retry`` seconds; reports that are to blame when the
-    last of ``attempts`` fails become dead letters. An idle
-    worker looks again after ``pause`` seconds, and deletes files every ``upkeep`` seconds.
-    ``memory`` is how many bytes mixing may use. Reports of a survey and key are gathered: opened
-    together when ``gather_reports`` wait, one has waited ``gather`` seconds, or a batch could
-    close. Nothing tells their order afterwards.
+    last of ``attempts`` fails become dead letters. An idle worker looks again after ``pause``
+    seconds, and deletes files every ``upkeep`` seconds. ``memory`` is how many bytes mixing may
+    use. Reports of a survey and key are gathered: opened together when ``gather_reports`` wait, one
+    has waited ``gather`` seconds, or a batch could close. Nothing tells their order afterwards.
     """
 
     reports: int = 20_000
@@ -92,6 +83,7 @@ class Pace:
         checks.non_negative(gather=self.gather)
 
 
+@dataclass(eq=False)
 class ShufflerWorker:
     """One worker; :meth:`step` does one unit of each kind of work that there is.
 
@@ -99,32 +91,24 @@ class ShufflerWorker:
     token is forgotten, while the clock is not ``steady``.
     """
 
-    def __init__(
-        self,
-        store: ShufflerStore,
-        keyring: Keyring,
-        pool: Pool,
-        clock: Clock = system_clock,
-        *,
-        pace: Pace | None = None,
-        fetcher: KeyListFetcher | None = None,
-        steady: Callable[[], bool] = lambda: True,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._keyring = keyring
-        self._pool = pool
-        self._clock = clock
-        self._pace = pace or Pace()
-        self._fetcher = fetcher
-        self._steady = steady
-        self._cleaned: int | None = None
-        self._forgotten: frozenset[int] = frozenset()
-        self._monotonic = monotonic
-        self._gathering = Gathering(self._pace.gather, self._pace.gather_reports, monotonic)
-        self._unerased: list[Extent] = []
-        self._unswept = False
-        self._next_sweep = 0.0
+    store: ShufflerStore
+    keyring: Keyring
+    pool: Pool
+    clock: Clock = system_clock
+    _: KW_ONLY
+    pace: Pace = field(default_factory=Pace)
+    fetcher: KeyListFetcher | None = None
+    steady: Callable[[], bool] = lambda: True
+    monotonic: Callable[[], float] = time.monotonic
+    _waiting: GracePeriod[int] = field(init=False)  # extents, by their ids
+    _cleaned: int | None = field(default=None, init=False)
+    _forgotten: frozenset[int] = field(default=frozenset(), init=False)
+    _unerased: list[Extent] = field(default_factory=list, init=False)
+    _unswept: bool = field(default=False, init=False)
+    _next_sweep: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._waiting = GracePeriod(self.pace.gather, self.monotonic)
 
     def run(self, stop: Event) -> None:
         """Work until asked to stop; what fails is tried again later.
@@ -132,8 +116,8 @@ class ShufflerWorker:
         Analyzers that do not answer, or slowly, hold nothing up: they are asked in a thread.
         """
         thread = None
-        if self._fetcher is not None:
-            thread = Thread(target=self._fetcher.run, args=(stop,), name="key lists", daemon=True)
+        if self.fetcher is not None:
+            thread = Thread(target=self.fetcher.run, args=(stop,), name="key lists", daemon=True)
             thread.start()
         try:
             while not stop.is_set():
@@ -145,7 +129,7 @@ class ShufflerWorker:
                 except Exception:  # noqa: BLE001 - one failure must not end the worker
                     _log.error("step_failed", exc_info=True)
                 if not busy:
-                    stop.wait(self._pace.pause)
+                    stop.wait(self.pace.pause)
         finally:
             if thread is not None:
                 thread.join(_LAST_WORD)
@@ -165,23 +149,23 @@ class ShufflerWorker:
     def _keep_keys(self) -> bool:
         """Let keys pass into their next state; what was kept against replays goes with its key."""
         try:
-            deleted = self._keyring.tick(keep=self._store.reports.waiting_keys)
+            deleted = self.keyring.tick(keep=self.store.reports.waiting_keys)
             # Another process may have deleted a key, and ended before it forgot the tags.
-            gone = self._keyring.gone() - self._forgotten
+            gone = self.keyring.gone() - self._forgotten
         except KeyringError:  # the keys that there are still open what came in
             _log.warning("keys_not_kept", exc_info=True)
             return False
         for number in sorted(gone):
-            if self._store.forget_key(number):
+            if self.store.forget_key(number):
                 _log.info("key_forgotten", extra={"key": number})
         self._forgotten |= gone
         return bool(deleted)
 
     def _open(self) -> bool:
         """Open reports that came in, and put what was in them into the open batches."""
-        reports = self._store.reports
-        due = reports.due(self._gathering)
-        claim = reports.claim(self._pace.reports, self._pace.lease, due)
+        reports = self.store.reports
+        due = reports.due(self.pace.gather_reports, self._waiting)
+        claim = reports.claim(self.pace.reports, self.pace.lease, due)
         if claim is None:
             return False
         with self._leased(reports.leases, claim):
@@ -199,8 +183,8 @@ class ShufflerWorker:
         return True
 
     def _dead_letter(self, claim: Claim) -> None:
-        _log.error("set_aside", extra=_about(claim), exc_info=True)
-        self._store.reports.dead_letter(claim)
+        _log.error("dead_letter", extra=_about(claim), exc_info=True)
+        self.store.reports.dead_letter(claim)
 
     def _is_deadly(self, claim: Claim) -> bool:
         """Whether workers died of reports, time and again, that had just opened another.
@@ -208,22 +192,22 @@ class ShufflerWorker:
         Once an extent has been alone and has failed for long, an attempt counts only after the
         worker has shown that it can open at all: a machine that cannot is not the reports' fault.
         """
-        alone_after = -(-self._pace.reports.bit_length() // NARROWER)
-        enough = max(self._pace.attempts, alone_after)
-        if claim.attempts < enough or claim.key in self._keyring.gone():
+        alone_after = -(-self.pace.reports.bit_length() // NARROWER)
+        enough = max(self.pace.attempts, alone_after)
+        if claim.attempts < enough or claim.key in self.keyring.gone():
             return False
-        self._store.reports.recount(claim, -1)
+        self.store.reports.recount(claim, -1)
         self._open_another(claim)
-        self._store.reports.recount(claim, +1)
+        self.store.reports.recount(claim, +1)
         return claim.attempts >= enough + _DEATHS
 
     def _open_another(self, claim: Claim) -> None:
-        row = self._store.surveys.row(claim.survey)
-        wire, pair = row.wire, self._keyring.pair(claim.key)
+        row = self.store.surveys.row(claim.survey)
+        wire, pair = row.wire, self.keyring.pair(claim.key)
         analyzer = KeyPair.generate(number=0, suite=row.survey.suite).public
         message = np.zeros((wire.slots, wire.message_bytes), dtype=np.uint8)
         another = wire.seal(message, analyzer=analyzer, shuffler=pair.public)
-        if self._pool.open_reports(wire, pair, another).rejected:
+        if self.pool.open_reports(wire, pair, another).rejected:
             text = f"nothing opens with key {claim.key}; look at the keys and at this machine"
             raise KeyringError(text)
 
@@ -234,49 +218,47 @@ class ShufflerWorker:
             raise
         except Exception:
             # What failed together is claimed in smaller pieces, until the guilty are alone.
-            if claim.attempts + 1 < self._pace.attempts or len(claim.extents) > 1:
+            if claim.attempts + 1 < self.pace.attempts or len(claim.extents) > 1:
                 raise
-            self._store.id.check()
+            self.store.id.check()
             self._dead_letter(claim)
 
     def _finish(self, claim: Claim) -> None:
-        row, reports = self._store.surveys.row(claim.survey), self._store.reports
+        row, reports = self.store.surveys.row(claim.survey), self.store.reports
         survey = row.survey
-        if survey.shuffler.fingerprint != self._keyring.fingerprint:
+        if survey.shuffler.fingerprint != self.keyring.fingerprint:
             message = f"survey {survey.id} is for other keys than these; restore the right ones"
             raise KeyringError(message)
-        if claim.key in self._keyring.gone():
+        if claim.key in self.keyring.gone():
             _log.warning("key_gone", extra=_about(claim))
-            reports.finish(claim, {}, claim.count)
+            reports.finish(claim, {})
             return
-        known = self._store.key_lists.keys(survey.analyzer.fingerprint)
-        opened = self._pool.open_reports(
+        known = self.store.key_lists.keys(survey.analyzer.fingerprint)
+        opened = self.pool.open_reports(
             row.wire,
-            self._keyring.pair(claim.key),
+            self.keyring.pair(claim.key),
             reports.read(claim),
             known=known or None,
         )
         if not opened.counts and claim.count >= _MANY:
             _log.warning("nothing_opened", extra=_about(claim))
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
-        parts = {key: (opened.by_key[key], opened.counts[key]) for key in taken}
-        rejected = claim.count - sum(count for _, count in parts.values())
         try:
-            reports.finish(claim, parts, rejected, opened.unopened)
+            reports.finish(claim, {key: opened.by_key[key] for key in taken}, opened.unopened)
         except LeaseLostError:  # the worker was slow: not the fault of the reports
             reports.acquit(claim)
             raise
 
     def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
         """The keys to open batches for, while nobody knows which ones the analyzer has."""
-        begun = self._store.batches.inner_keys(survey.id)
+        begun = self.store.batches.inner_keys(survey.id)
         new = sorted(opened.counts.keys() - begun, key=lambda key: -opened.counts[key])
         allowed = max(0, _MOST_UNKNOWN - len(begun))
         return [*(opened.counts.keys() & begun), *new[:allowed]]
 
     def _erase(self) -> bool:
         """Leave nothing of what was gathered; what others hold up now is tried at the next step."""
-        reports, now = self._store.reports, self._monotonic()
+        reports, now = self.store.reports, self.monotonic()
         try:
             if self._unerased:
                 self._unerased = reports.erase(self._unerased)
@@ -291,17 +273,17 @@ class ShufflerWorker:
 
     def _advance(self) -> bool:
         """Close the batches that are due."""
-        changes = self._store.batches.advance(expire=self._steady())
+        changes = self.store.batches.advance(expire=self.steady())
         for change in changes:
             _log.info("batch_closed", extra={"batch": change.batch, "state": str(change.state)})
         return bool(changes)
 
     def _mix(self) -> bool:
         """Mix one closed batch into the file that will be released."""
-        batch = self._store.batches.claim(self._pace.lease)
+        batch = self.store.batches.claim(self.pace.lease)
         if batch is None:
             return False
-        with self._leased(self._store.batches.leases, batch):
+        with self._leased(self.store.batches.leases, batch):
             try:
                 self._write(batch)
             except BaseException:
@@ -315,39 +297,38 @@ class ShufflerWorker:
             header = batch.header.to_bytes()
             draft.write(header)
             digest.update(header)
-            records = mix_records(
+            mix_records(
                 batch.parts,
                 draft,
                 record_bytes=batch.header.record_bytes,
                 scratch=batch.draft.parent,
-                memory=self._pace.memory,
+                memory=self.pace.memory,
                 digest=digest,
             )
-        length = len(header) + records * batch.header.record_bytes
-        self._store.batches.finish(batch, digest.hexdigest(), records, length)
+        self.store.batches.finish(batch, digest.hexdigest())
 
     def _clean(self) -> bool:
         """Delete files that nobody needs."""
-        now = self._clock()
-        if self._cleaned is not None and 0 <= now - self._cleaned < self._pace.upkeep:
+        now = self.clock()
+        if self._cleaned is not None and 0 <= now - self._cleaned < self.pace.upkeep:
             return False
         self._cleaned = now
-        self._store.tokens.forget_ended(believed=self._steady())
-        return bool(self._store.batches.purge() + self._store.garbage.collect())
+        self.store.tokens.forget_ended(believed=self.steady())
+        return bool(self.store.batches.purge() + self.store.garbage.collect())
 
     @contextmanager
     def _leased(self, leases: Leases, work: Claim | SealedBatch) -> Iterator[None]:
         """Keep the lease while this lasts; what goes wrong with one piece of work stays with it."""
-        owner, rows, seconds = work.owner, work.rows, self._pace.lease
+        owner, rows, seconds = work.owner, work.rows, self.pace.lease
         try:
-            with renewed(partial(leases.renew, owner, seconds, rows=rows), seconds):
+            with leases.renewed(owner, seconds, rows=rows):
                 yield
         except LeaseLostError:
             _log.warning("lease_lost", extra=_about(work))
         except (StoreUnavailableError, KeyboardInterrupt, SystemExit):
             with suppress(ShoalError):
                 if isinstance(work, Claim):
-                    self._store.reports.recount(work, -1)
+                    self.store.reports.recount(work, -1)
                 leases.release(owner, rows=rows)
             raise
         except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
@@ -356,10 +337,10 @@ class ShufflerWorker:
             # smaller pieces, each after a moment.
             moment = isinstance(error, ProcessesLostError)
             with suppress(ShoalError):
-                leases.put_off(owner, seconds if moment else self._pace.retry, rows=rows)
+                leases.put_off(owner, seconds if moment else self.pace.retry, rows=rows)
 
 
 def _about(work: Claim | SealedBatch) -> dict[str, object]:
     if isinstance(work, Claim):
         return {"survey": str(work.survey), "key": work.key}
-    return {"survey": str(work.survey), "batch": work.id}
+    return {"survey": str(work.header.survey), "batch": work.header.batch}

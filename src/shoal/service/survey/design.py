@@ -7,7 +7,8 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 
 >>> batches = Batches(minimum=500, target=1000, max_age=604_800)
 >>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4)
->>> design.device.name, round(design.device.local_epsilon, 3), design.expected(1000) < 0.05
+>>> device = design.device
+>>> device.name, round(device.local_epsilon, 3), expected_error(device, 1000) < 0.05
 ('grr', 2.789, True)
 """
 
@@ -19,42 +20,28 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, NotRequired, TypedDict, Unpack, cast
-
-from scipy import optimize
+from typing import Any, cast
 
 from shoal import checks
 from shoal.accounting.amplification import required_n
+from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.service.survey.document import LARGEST_LOCAL, Batches, Party, Survey
-from shoal.service.survey.promise import Terms, promised
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
+from shoal.service.survey.promise import TERMS, Terms, promised
+from shoal.values import attributes
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
+_NEARLY = 0.005  # of the people that are enough for several reports
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
-
-
-class About(TypedDict):
-    """What a survey says besides its design."""
-
-    name: str
-    question: str
-    purpose: str
-    answers: NotRequired[tuple[str, ...]]
-    not_before: int
-    not_after: int
-    shuffler: Party
-    analyzer: Party
-    suite: NotRequired[str]
-    token_bytes: NotRequired[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +82,7 @@ class Design:
     @property
     def terms(self) -> Terms:
         """What the promise counts on besides the mechanism."""
-        return Terms(
-            delta=self.delta,
-            reports_per_person=self.reports_per_person,
-            dishonest=self.dishonest,
-            participation=self.participation,
-        )
+        return Terms(**attributes(self, *TERMS))
 
     @property
     def crowd(self) -> int:
@@ -130,16 +112,16 @@ class Design:
         if self.given is not None:
             return self.given
         chosen = self.plan.randomizer
-        return chosen if self.reports_per_person == 1 else self._for_several(chosen)
-
-    def _for_several(self, chosen: Device) -> Device:
-        """The same kind with the least noise with which R reports together keep epsilon."""
+        if self.reports_per_person == 1:
+            return chosen
+        # The same kind with the least noise with which R reports together keep epsilon.
         if isinstance(chosen, MultiMessageMechanism):
             about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
             return self._searched(partial(self._calibrated, chosen), about, self.epsilon)
         most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
         start = min(most, chosen.local_epsilon)
-        return self._searched(partial(_with_epsilon, chosen), start, most)
+        randomizer = cast("Any", chosen)
+        return self._searched(lambda each: replace(randomizer, epsilon=each), start, most)
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
@@ -157,22 +139,16 @@ class Design:
         while excess(low) > 0:
             low -= _STRIDE
             if low < math.log(_SMALLEST * self.epsilon):
-                raise self._unreachable()
+                raise UnreachableTargetError(
+                    f"epsilon={self.epsilon:g} for {self.reports_per_person} reports of one person",
+                    f"{self.plan.recommended.name} among {self.crowd} people is not private enough",
+                    "ask for a larger minimum or fewer reports per person",
+                )
         while excess(high) <= 0:
             if high >= math.log(most):
                 return make(math.exp(high))
             low, high = high, min(high + _STRIDE, math.log(most))
-        root = float(optimize.brentq(excess, low, high, xtol=_TOLERANCE))
-        while excess(root) > 0:
-            root -= _TOLERANCE
-        return make(math.exp(root))
-
-    def _unreachable(self) -> UnreachableTargetError:
-        return UnreachableTargetError(
-            f"epsilon={self.epsilon:g} for {self.reports_per_person} reports of one person",
-            f"{self.plan.recommended.name} among {self.crowd} people is not private enough",
-            "ask for a larger minimum or fewer reports per person",
-        )
+        return make(math.exp(root_below(excess, low, high, tolerance=_TOLERANCE)))
 
     def _calibrated(self, chosen: MultiMessageMechanism, epsilon: float) -> MultiMessageMechanism:
         make = cast("Any", type(chosen)).calibrated
@@ -183,15 +159,7 @@ class Design:
         )
         return made
 
-    def expected(self, valid: int) -> float:
-        """Expected error of so many valid reports, all of them honest.
-
-        Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
-        numbers: that of the mean in the worst case, in their own unit.
-        """
-        return expected_error(self.device, valid)
-
-    def survey(self, **about: Unpack[About]) -> Survey:
+    def survey(self, **about: Any) -> Survey:  # noqa: ANN401 - the other fields of a survey
         """The survey of this design; it refuses a mechanism that does not keep the promise."""
         for name in ("question", "purpose", "name"):
             text, expected = about[name], "one line of text, without control characters"
@@ -201,21 +169,17 @@ class Design:
             device=self.device,
             batches=self.batches,
             epsilon=self.epsilon,
-            delta=self.delta,
-            reports_per_person=self.reports_per_person,
-            dishonest=self.dishonest,
-            participation=self.participation,
+            **attributes(self, *TERMS),
             **about,
         )
 
 
-def _with_epsilon(randomizer: Device, epsilon: float) -> Device:
-    changed: Device = replace(cast("Any", randomizer), epsilon=epsilon)
-    return changed
-
-
 def expected_error(device: Device, valid: int) -> float:
-    """Standard error of an answer's share (spread evenly), or of the mean (in the worst case)."""
+    """Expected error of so many valid reports, all of them honest.
+
+    Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
+    numbers: that of the mean in the worst case, in their own unit.
+    """
     valid = checks.count(valid=valid)
     if isinstance(device, AnswerMechanism):
         return of_categories(device, valid).l2 / math.sqrt(device.k) / valid
@@ -284,22 +248,18 @@ def least_minimum(device: Device, *, epsilon: float, terms: Terms) -> int:
     return valid
 
 
-def _enough_for_several(device: Device, low: int, epsilon: float, terms: Terms) -> int:
+def _enough_for_several(device: Device, start: int, epsilon: float, terms: Terms) -> int:
     reports, certain = terms.reports_per_person, replace(terms, dishonest=0.0)
 
     def keeps(people: int) -> bool:
         return promised(device, certain, people * reports).epsilon <= epsilon
 
-    high = low
-    while not keeps(high):
-        low, high = high, 2 * high
-        if high > LARGEST_COUNT // reports:
-            raise UnreachableTargetError(
-                f"epsilon={epsilon:g} for {reports} reports of one person",
-                f"not even {low:.2g} people are enough",
-                "ask for more epsilon or fewer reports per person",
-            )
-    while high - low > max(1, high // 200):
-        middle = (low + high) // 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+    most = LARGEST_COUNT // reports
+    bracket = doubled(keeps, start, most)
+    if bracket is None:
+        raise UnreachableTargetError(
+            f"epsilon={epsilon:g} for {reports} reports of one person",
+            f"not even {most:.2g} people are enough",
+            "ask for more epsilon or fewer reports per person",
+        )
+    return least(keeps, *bracket, tolerance=_NEARLY)

@@ -37,7 +37,8 @@ from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
-from shoal.service.survey.promise import Terms, promised
+from shoal.service.survey.promise import TERMS, Terms, promised
+from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
@@ -50,10 +51,9 @@ MOST_REPORTS = 1000  # of one person: composing more takes long, and promises no
 MOST_LEVELS = 8  # of Laplace noise in several reports: its law has many atoms of many sizes
 LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alone is quick
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
-_TERMS = ("delta", "reports_per_person", "dishonest", "participation")
 _TEXTS = ("name", "question", "purpose")
 # The fields that are written as they are.
-_PLAIN = (*_TEXTS, "epsilon", *_TERMS, "not_before", "not_after", "suite", "token_bytes")
+_PLAIN = (*_TEXTS, "epsilon", *TERMS, "not_before", "not_after", "suite", "token_bytes")
 _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
@@ -126,8 +126,7 @@ class Party:
 
     def __post_init__(self) -> None:
         expected = _expected_url(self.url)
-        if expected:
-            raise InvalidArgumentError("url", self.url, expected)
+        checks.refuse(expected, expected, url=self.url)
         if not _FINGERPRINT.fullmatch(self.fingerprint):
             expected = "a fingerprint of 64 lower-case hexadecimal digits"
             raise InvalidArgumentError("fingerprint", self.fingerprint, expected)
@@ -257,113 +256,110 @@ class Batches:
         for name, least in (("minimum", 2), ("target", 2), ("max_age", 1)):
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
         for name in ("minimum", "target"):
-            if getattr(self, name) > MOST_BATCH_REPORTS:
-                expected = f"at most {MOST_BATCH_REPORTS:,} reports in a batch"
-                raise InvalidArgumentError(name, getattr(self, name), expected)
-        if self.target < self.minimum:
-            raise InvalidArgumentError("target", self.target, f"target >= minimum={self.minimum}")
-        if self.small not in get_args(Small):
-            raise InvalidArgumentError("small", self.small, "'carry' or 'expire'")
+            reports = getattr(self, name)
+            expected = f"at most {MOST_BATCH_REPORTS:,} reports in a batch"
+            checks.refuse(reports > MOST_BATCH_REPORTS, expected, **{name: reports})
+        expected = f"target >= minimum={self.minimum}"
+        checks.refuse(self.target < self.minimum, expected, target=self.target)
+        checks.one_of(get_args(Small), small=self.small)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """The numbers and addresses by which a survey may be refused at once."""
+    """The numbers and addresses by which a survey may be refused at once.
 
-    device: Device
-    batches: Batches
-    epsilon: float
-    terms: Terms
-    shuffler: Party
-    analyzer: Party
-
-    def __post_init__(self) -> None:
-        checks.positive(epsilon=self.epsilon)
-        checks.open_probability(delta=self.terms.delta)
-        checks.closed_probability(dishonest=self.terms.dishonest)
-        checks.fraction(participation=self.terms.participation)
-        if self.terms.delta < LEAST_DELTA:
-            raise InvalidArgumentError("delta", self.terms.delta, f"delta >= {LEAST_DELTA:g}")
-        reports = checks.count(reports_per_person=self.terms.reports_per_person)
-        if reports > MOST_REPORTS:
-            expected = f"at most {MOST_REPORTS} reports of one person"
-            raise InvalidArgumentError("reports_per_person", reports, expected)
-        each = self.device.local_epsilon
-        if reports > 1 and LARGEST_LOCAL < each < math.inf:
-            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
-            raise InvalidArgumentError("local_epsilon", each, expected)
-        if reports > 1 and isinstance(self.device, Laplace) and self.device.levels > MOST_LEVELS:
-            expected = (
-                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
-                "(or take piecewise)"
-            )
-            raise InvalidArgumentError("levels", self.device.levels, expected)
-        if self.shuffler.fingerprint == self.analyzer.fingerprint:
-            # The role is in what is hashed: no two parties share one, not even with one key.
-            expected = (
-                "the analyzer's fingerprint to differ from the shuffler's, as each party has its "
-                "own (shoal keys show prints it)"
-            )
-            raise InvalidArgumentError("fingerprint", self.analyzer.fingerprint, expected)
-
-    @property
-    def local_epsilon(self) -> float:
-        """What one person's reports reveal together, whoever colludes."""
-        return self.terms.reports_per_person * self.device.local_epsilon
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Stated:
-        """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
-        stored = cast("Mapping[str, Any]", parsed(data))
-        with _reading():
-            return cls.restored(stored)
-
-    @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Stated:
-        """From plain values; refuses a mechanism for other answers, or with endless numbers."""
-        mechanism, answers = stored["mechanism"], len(stored["answers"])
-        k = checks.count(0, k=mechanism.get("k", answers))
-        if k != answers:
-            raise InvalidArgumentError("k", k, f"a mechanism for the {answers} answers listed")
-        bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
-        if bits > _MOST_BITS:
-            raise InvalidArgumentError("modulus_bits", bits, f"at most {_MOST_BITS}")
-        return cls(
-            device=restored(mechanism),
-            batches=Batches(**stored["batches"]),
-            epsilon=stored["epsilon"],
-            terms=Terms(**{name: stored[name] for name in _TERMS}),
-            shuffler=Party(**stored["shuffler"]),
-            analyzer=Party(**stored["analyzer"]),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Survey:
-    """Everything that all parties and people agree on.
-
-    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds.
     ``dishonest`` is the fraction of reports that may come from people who follow no protocol.
-    ``participation`` is a coin that the device tosses for every report. ``not_before`` and
-    ``not_after`` are seconds since 1970. ``token_bytes`` is room for anonymous tokens in every
-    report, none unless they are used.
+    ``participation`` is a coin that the device tosses for every report.
     """
 
-    name: str
-    question: str
-    purpose: str
     device: Device
-    answers: tuple[str, ...] = ()
     batches: Batches
     epsilon: float
     delta: float
     reports_per_person: int = 1
     dishonest: float = 0.0
     participation: float = 1.0
-    not_before: int
-    not_after: int
     shuffler: Party
     analyzer: Party
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.open_probability(delta=self.delta)
+        checks.closed_probability(dishonest=self.dishonest)
+        checks.fraction(participation=self.participation)
+        checks.refuse(self.delta < LEAST_DELTA, f"delta >= {LEAST_DELTA:g}", delta=self.delta)
+        reports = checks.count(reports_per_person=self.reports_per_person)
+        expected = f"at most {MOST_REPORTS} reports of one person"
+        checks.refuse(reports > MOST_REPORTS, expected, reports_per_person=reports)
+        if reports > 1:
+            each = self.device.local_epsilon
+            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
+            checks.refuse(LARGEST_LOCAL < each < math.inf, expected, local_epsilon=each)
+        if reports > 1 and isinstance(self.device, Laplace):
+            expected = (
+                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
+                "(or take piecewise)"
+            )
+            checks.refuse(self.device.levels > MOST_LEVELS, expected, levels=self.device.levels)
+        # The role is in what is hashed: no two parties share one, not even with one key.
+        expected = (
+            "the analyzer's fingerprint to differ from the shuffler's, as each party has its "
+            "own (shoal keys show prints it)"
+        )
+        theirs = self.analyzer.fingerprint
+        checks.refuse(theirs == self.shuffler.fingerprint, expected, fingerprint=theirs)
+
+    @property
+    def terms(self) -> Terms:
+        """What the promise counts on besides the mechanism."""
+        return Terms(**attributes(self, *TERMS))
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one person's reports reveal together, whoever colludes."""
+        return self.reports_per_person * self.device.local_epsilon
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Stated:
+        """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
+        stored = cast("Mapping[str, Any]", parsed(data))
+        with _reading():
+            return Stated(**_parts(stored), **{name: stored[name] for name in ("epsilon", *TERMS)})
+
+
+def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are no plain values.
+
+    Refuses a mechanism for other answers, or with endless numbers.
+    """
+    mechanism, answers = stored["mechanism"], len(stored["answers"])
+    k = checks.count(0, k=mechanism.get("k", answers))
+    checks.refuse(k != answers, f"a mechanism for the {answers} answers listed", k=k)
+    bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
+    checks.refuse(bits > _MOST_BITS, f"at most {_MOST_BITS}", modulus_bits=bits)
+    return {
+        "device": restored(mechanism),
+        "batches": Batches(**stored["batches"]),
+        "shuffler": Party(**stored["shuffler"]),
+        "analyzer": Party(**stored["analyzer"]),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey(Stated):
+    """Everything that all parties and people agree on.
+
+    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds.
+    ``not_before`` and ``not_after`` are seconds since 1970. ``token_bytes`` is room for anonymous
+    tokens in every report, none unless they are used.
+    """
+
+    name: str
+    question: str
+    purpose: str
+    answers: tuple[str, ...] = ()
+    not_before: int
+    not_after: int
     suite: str = SUITES[0]
     token_bytes: int = 0
 
@@ -372,28 +368,24 @@ class Survey:
             _check_text(name, getattr(self, name), LONGEST_TEXT)
         answers, device = self.answers, self.device
         if isinstance(device, NumberMechanism):
-            if answers:
-                expected = "no list of answers beside a mechanism for numbers"
-                raise InvalidArgumentError("answers", len(answers), expected)
-        elif not isinstance(device, AnswerMechanism):
-            named = getattr(device, "name", device)
-            expected = "a mechanism for answers or for numbers"
-            raise InvalidArgumentError("device", named, expected)
-        elif len(answers) != device.k:
+            expected = "no list of answers beside a mechanism for numbers"
+            checks.refuse(answers, expected, answers=len(answers))
+        elif isinstance(device, AnswerMechanism):
             expected = f"{device.k} answers, as the mechanism has"
-            raise InvalidArgumentError("answers", len(answers), expected)
+            checks.refuse(len(answers) != device.k, expected, answers=len(answers))
+        else:
+            named = getattr(device, "name", device)
+            raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
         for answer in answers:
             _check_text("answer", answer, LONGEST_ANSWER)
-        if len(set(answers)) < len(answers):
-            raise InvalidArgumentError("answers", "repeated", "answers that differ")
+        repeated = len(set(answers)) < len(answers)
+        checks.refuse(repeated, "answers that differ", answers="repeated")
         for name, least in _LEAST.items():
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
-        if self.not_after <= self.not_before:
-            expected = f"not_after later than not_before={self.not_before}"
-            raise InvalidArgumentError("not_after", self.not_after, expected)
-        _ = self.stated  # refuses by itself
-        if self.suite not in SUITES:
-            raise InvalidArgumentError("suite", self.suite, f"one of {', '.join(SUITES)}")
+        expected = f"not_after later than not_before={self.not_before}"
+        checks.refuse(self.not_after <= self.not_before, expected, not_after=self.not_after)
+        super().__post_init__()
+        checks.refuse(self.suite not in SUITES, f"one of {', '.join(SUITES)}", suite=self.suite)
         _check_room(self.device, suite=self.suite, token_bytes=self.token_bytes)
         epsilon = self.guarantee(self.batches.minimum).epsilon
         if not self.allows(epsilon):
@@ -407,23 +399,6 @@ class Survey:
     def id(self) -> SurveyId:
         """The hash of the configuration."""
         return SurveyId.of(self.configuration())
-
-    @property
-    def terms(self) -> Terms:
-        """What the promise counts on besides the mechanism."""
-        return Terms(**{name: getattr(self, name) for name in _TERMS})
-
-    @property
-    def stated(self) -> Stated:
-        """What it may be refused by before the promise is computed."""
-        return Stated(
-            device=self.device,
-            batches=self.batches,
-            epsilon=self.epsilon,
-            terms=self.terms,
-            shuffler=self.shuffler,
-            analyzer=self.analyzer,
-        )
 
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
@@ -464,15 +439,8 @@ class Survey:
         """The survey that these bytes are; what does not follow from itself is refused."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            stated = Stated.restored(stored)
-            survey = cls(
-                device=stated.device,
-                answers=tuple(stored["answers"]),
-                batches=stated.batches,
-                shuffler=stated.shuffler,
-                analyzer=stated.analyzer,
-                **{name: stored[name] for name in _PLAIN},
-            )
+            plain = {name: stored[name] for name in _PLAIN}
+            survey = cls(answers=tuple(stored["answers"]), **_parts(stored), **plain)
         if survey.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
             raise MalformedError("the survey", f"a survey of version {VERSION} and nothing more")
@@ -481,25 +449,23 @@ class Survey:
 
 def _check_text(name: str, text: object, longest: int) -> None:
     # The mark of byte order is a space of no width to browsers.
-    if not isinstance(text, str) or not text.replace("\ufeff", "").strip() or len(text) > longest:
-        expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
-        raise InvalidArgumentError(name, text, expected)
+    fits = isinstance(text, str) and text.replace("\ufeff", "").strip() and len(text) <= longest
+    expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
+    checks.refuse(not fits, expected, **{name: text})
 
 
 def _check_room(device: Device, *, suite: str, token_bytes: int) -> None:
     """Refuse a mechanism whose sealed messages, with a token, are too long for an envelope."""
     most = LARGEST_CAPACITY - token_bytes
-    if device.message_bytes > most:
-        expected = f"messages of at most {LARGEST_CAPACITY} bytes, the token included"
-        raise InvalidArgumentError("message_bytes", device.message_bytes, expected)
-    record = Envelope(survey=_ANY, role="inner", capacity=device.message_bytes, suite=suite).size
-    if device.slots * record > most:
-        room = max(0, most // record)
-        expected = (
-            f"at most {room} messages of a person, sealed into {record} bytes each by {suite} "
-            "(take a mechanism with fewer or shorter messages)"
-        )
-        raise InvalidArgumentError("slots", device.slots, expected)
+    length = device.message_bytes
+    expected = f"messages of at most {LARGEST_CAPACITY} bytes, the token included"
+    checks.refuse(length > most, expected, message_bytes=length)
+    record = Envelope(survey=_ANY, role="inner", capacity=length, suite=suite).size
+    expected = (
+        f"at most {max(0, most // record)} messages of a person, sealed into {record} bytes each "
+        f"by {suite} (take a mechanism with fewer or shorter messages)"
+    )
+    checks.refuse(device.slots * record > most, expected, slots=device.slots)
 
 
 def read_survey(path: Path, survey_id: str | None = None) -> Survey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
@@ -59,6 +59,9 @@ class Terms:
         delta = self.delta / self.taking_part
         exact = Fraction(self.delta) / Fraction(self.taking_part)
         return delta if delta <= exact else math.nextafter(delta, 0.0)
+
+
+TERMS = tuple(field.name for field in fields(Terms))
 
 
 def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
