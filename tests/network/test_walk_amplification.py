@@ -168,7 +168,7 @@ def test_known_randomizers_are_better_than_any(hubs):
 
 def test_approximate_randomizers_cost_what_their_exchange_costs(hubs):
     pure = amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
-    near = walk_profile(hubs, 20, local_epsilon=1.0, local_delta=1e-11)
+    near = WalkAccountant(walk=hubs, local_epsilon=1.0, local_delta=1e-11).profile(20)
     central = shoal.amplify(local_epsilon=1.0, local_delta=1e-11, n=300).epsilon
     assert near.delta(pure * 1.01) < 1e-6 < near.delta(pure)
     assert near.delta(central) > 1e-6
