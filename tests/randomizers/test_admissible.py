@@ -16,7 +16,7 @@ from shoal.protocols.registry import restored
 from shoal.randomizers import registry
 from shoal.randomizers.base import (
     NumberedMessages,
-    NumberRandomizer,
+    NumberMechanism,
     decode_integers,
     integers_of,
 )
@@ -55,7 +55,7 @@ EPSILONS = st.floats(0.1, 6.0)
 
 def values(device, n):
     """So many values that the device takes."""
-    if isinstance(device, NumberRandomizer):
+    if isinstance(device, NumberMechanism):
         return np.linspace(device.low, device.high, n)
     if hasattr(device, "dimension"):
         vectors = np.ones((n, device.dimension))

@@ -144,7 +144,7 @@ def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None
     a_+ - min(b_-, a_+) and a_+ + b_+, and a_+ <= n max z.
     """
     values, sizes = pair.summands(n, epsilon)
-    best = Enclosure(-math.inf, 0.0)
+    best, left_out = Enclosure(-math.inf, 0.0), 0
     for threshold in _RARE_MASSES:
         rare = pair.mass < threshold / n
         if not rare.any() or (values[~rare] <= 0).all():
@@ -157,6 +157,9 @@ def _without_rare(pair: PairLaw, n: int, epsilon: float, tolerance: float | None
         first = Saddle(others, epsilon, n).chernoff()
         if first.plus(gain).log_upper > best.log_upper + _CHERNOFF_GAP:
             break  # leaving out fewer is no longer any better
+        if rare.sum() == left_out:
+            continue  # the same ones
+        left_out = rare.sum()
         rest = contour(others, n, epsilon, tolerance, whole=False)
         best = best.meet(rest.plus(gain).down_by(loss))
     return best
