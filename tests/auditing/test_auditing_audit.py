@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from shoal.auditing import WholePipeline, audit
 from shoal.auditing.auditor import bin_edges, histogram
 from shoal.auditing.subjects import Listed
 from shoal.randomizers.base import source
-from shoal.randomness import secure, simulated, simulator
+from shoal.randomness import simulated, simulator
 from tables import randomizer_tables
 
 TABLE = np.array([[0.60, 0.20, 0.20], [0.10, 0.70, 0.20], [0.15, 0.15, 0.70]])
@@ -131,25 +130,27 @@ def test_no_false_alarm_in_two_hundred():
 
 
 PEOPLE = 40
-BITS = secure()
 RESPONSE = response(1.0)
+LIE = 1 / (1 + math.e)  # the probability of the response's other answer
+ORDER = simulated(8).permutation(PEOPLE)
+BITS, CHANCE = simulated(21), simulator(21)
 
 
 @pytest.fixture(autouse=True)
-def the_same_bits_every_time(monkeypatch):
+def the_same_chance_every_time(monkeypatch):
     """What an audit finds most telling is a matter of chance, and here of the same chance."""
     monkeypatch.setitem(globals(), "BITS", simulated(21))
+    monkeypatch.setitem(globals(), "CHANCE", simulator(21))
 
 
 def honest(values):
-    return shoal.shuffle(unshuffled(values), randomness=BITS).messages
+    reports = RESPONSE.randomize(values, randomness=BITS)
+    return shoal.shuffle(reports, randomness=BITS).messages
 
 
 def unshuffled(values):
-    return RESPONSE.randomize(values, randomness=BITS)
-
-
-ORDER = simulated(8).permutation(PEOPLE)
+    """The response by hand: called as often as it is, the library's takes long."""
+    return np.asarray(values) ^ (CHANCE.random(PEOPLE) < LIE)
 
 
 def always_the_same_order(values):
@@ -157,7 +158,7 @@ def always_the_same_order(values):
 
 
 def hardly_shuffled(values):
-    return np.roll(unshuffled(values), int(BITS.below(3, 1)[0]))
+    return unshuffled(values)[np.arange(PEOPLE) - int(CHANCE.integers(3))]
 
 
 def counted(values):
@@ -171,12 +172,11 @@ def counted(values):
         (unshuffled, 5_000),
         (always_the_same_order, 5_000),
         (hardly_shuffled, 20_000),
-        (counted, 5_000),
+        (counted, 2_000),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
-def test_broken_pipelines(pipeline, runs, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "BITS", simulated(5))
+def test_broken_pipelines(pipeline, runs):
     found = audit(
         WholePipeline(pipeline),
         declared=response(1.0),

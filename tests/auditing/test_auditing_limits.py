@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -39,17 +40,20 @@ def test_limits_at_the_ends():
     assert lower_limit(10, 10, 0.05) == pytest.approx(0.05 ** (1 / 10), rel=1e-6)
 
 
-@settings(max_examples=25)
+@cache
+def lower_bounds(runs, delta, confidence):
+    """Of all pairs of counts."""
+    counts = range(runs + 1)
+    return np.array(
+        [[lower_bound(i, runs, j, runs, delta, confidence) for j in counts] for i in counts]
+    )
+
+
 @given(p=shares, q=shares, delta=st.sampled_from([0.0, 0.01, 0.1]))
 def test_two_samples_keep_their_confidence(p, q, delta):
     runs, confidence = 25, 0.9
     truth = math.log(max(p - delta, 1e-300) / q)
-    found = np.array(
-        [
-            [lower_bound(i, runs, j, runs, delta, confidence) for j in range(runs + 1)]
-            for i in range(runs + 1)
-        ]
-    )
+    found = lower_bounds(runs, delta, confidence)
     chances = np.multiply.outer(
         stats.binom.pmf(np.arange(runs + 1), runs, p), stats.binom.pmf(np.arange(runs + 1), runs, q)
     )

@@ -22,7 +22,7 @@ from shoal.engines.shuffling import shuffle
 from shoal.protocols.dummies import PartitionedDummies
 from shoal.randomizers.partitioned import PartitionedResponse
 from shoal.randomizers.response import RandomizedResponse
-from shoal.testing import power
+from shoal.testing import power, ranks
 from shoal.testing.scores import scores_of
 
 CLOSE = 0.03  # of power: the prediction beside the truth
@@ -47,8 +47,8 @@ def moved(reference, distance):
 
 def noticed(tester, shares, *, trials=2000, seed=1):
     """The share of tests that reject people with these shares, each with coins of its own."""
-    generator = randomness.simulator(seed)
-    return tester._rejections(shares, tester.n, trials, 4999, generator) / trials
+    generator, simulations = randomness.simulator(seed), min(4999, 4 * trials - 1)
+    return tester._rejections(shares, tester.n, trials, simulations, generator) / trials
 
 
 # ------------------------------------------------------------------------------- what is printed
@@ -80,7 +80,10 @@ def test_powers_are_true_of_whole_collections():
         )
         values = answers.choice(shares.size, size=n, p=shares)
         batch = shuffle(tester.randomize(values, randomness=source))
-        rejected += tester.decide(batch, simulations=399, seed=coins).rejected
+        null = tester.null(399, seed=coins)
+        decided = ranks.ranked(tester.statistic(batch), null, level=tester.level).rejected
+        rejected += decided
+    assert tester.decide(batch, simulations=399, seed=coins).rejected == decided
     assert stated <= rejected / runs + error(runs)
 
 
@@ -282,7 +285,7 @@ def test_the_split_is_the_best_of_all_patterns_of_few_answers(seed):
 def _losses(reference, weights, losing, distance):
     """min(q, B u) of these answers, by bisection."""
     low, high = 0.0, float((reference * weights).max())
-    for _ in range(200):
+    for _ in range(60):
         level = (low + high) / 2
         losses = np.where(losing, np.minimum(reference, level / weights), 0.0)
         low, high = (level, high) if losses.sum() < distance else (low, level)
@@ -353,16 +356,16 @@ def test_answers_in_another_order_are_other_coins():
     by_order = np.concatenate(
         [
             np.ravel(scores.departure(row[orders]).signal)
-            for scores, orders in tester._under_coins(2000, 0, randomness.simulator(1))
+            for scores, orders in tester._under_coins(5000, 0, randomness.simulator(1))
         ]
     )
     by_coins = np.array(
         [
             float(scores_of(replace(device, coins=c), reference).departure(row).signal)
-            for c in range(2000)
+            for c in range(1000)
         ]
     )
-    spread = math.hypot(by_order.std(), by_coins.std()) / math.sqrt(2000)
+    spread = math.hypot(by_order.std() / math.sqrt(5000), by_coins.std() / math.sqrt(1000))
     assert abs(by_order.mean() - by_coins.mean()) < SURE * spread
     assert by_order.std() == pytest.approx(by_coins.std(), rel=0.2)
 

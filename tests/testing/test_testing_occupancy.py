@@ -32,7 +32,7 @@ def exact_law(cells, n):
 
 @pytest.mark.parametrize(("cells", "n"), [(2, 7), (3, 9), (4, 10), (5, 6)])
 def test_few_messages_have_the_law_of_all_ways_to_put_them(cells, n):
-    law, size = exact_law(cells, n), 40_000
+    law, size = exact_law(cells, n), 20_000
     drawn = sampling.thrown(cells, sent=np.full(size, n), generator=randomness.simulator(cells))
     seen, counts = np.unique(drawn, return_counts=True)
     found = dict(zip(seen.tolist(), counts.tolist(), strict=True))
