@@ -93,15 +93,15 @@ def _send_often(world, survey, reports):
         world.work()
 
 
-def test_ten_times_four_hundred_reports_are_four_hundred():
-    total, documents = counted(400)
-    assert total.tolist() == [4] * ANSWERS
-    assert sum(each["valid"] for each in documents) == 400
+def test_ten_times_eight_hundred_reports_are_eight_hundred():
+    total, documents = counted(800)
+    assert total.tolist() == [8] * ANSWERS
+    assert sum(each["valid"] for each in documents) == 800
 
 
 def test_the_same_on_postgresql(postgres_admin):
-    total, _ = counted(200, postgres_admin)
-    assert total.tolist() == [2] * ANSWERS
+    total, _ = counted(400, postgres_admin)
+    assert total.tolist() == [4] * ANSWERS
 
 
 @pytest.mark.slow
