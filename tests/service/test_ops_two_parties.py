@@ -106,7 +106,7 @@ class Walk:
         words = words.replace("openssl rand -base64 32", "echo sesame")
         if "keys new" in words:
             words += " --cost 12"
-        return re.sub(r"^shoal ", f"{sys.executable} -m shoal.cli ", words)
+        return re.sub(r"^shoal ", f"{sys.executable} -m shoal ", words)
 
     def learn(self, machine, words):
         """Names that later lines have in them, and files that one hands to another."""

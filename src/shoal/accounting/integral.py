@@ -264,7 +264,7 @@ def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
     live = _live_nodes(saddle, grid)
     chunk = max(1, _CHUNK // saddle.values.size)
     for start in range(0, live.size, chunk):
-        t = grid.step * _matter(saddle, grid, live[start : start + chunk])
+        t = grid.step * live[start : start + chunk]
         real, imaginary = _shifted_transform(saddle, t)
         square = np.maximum(2 * real + real**2 + imaginary**2, -1 + _UNIT)
         log_size = saddle.n / 2 * np.log1p(square) - (grid.eta * t) ** 2 / 2
@@ -310,37 +310,25 @@ def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
 
 
 def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
-    """Numbers of the nodes that may matter: the others are in blocks of negligible size."""
-    if grid.nodes < _FEW_NODES:
-        return np.arange(grid.nodes + 1, dtype=np.float64)
-    block = math.isqrt(grid.nodes)
-    starts = np.arange(0, grid.nodes + 1, block, dtype=np.float64)
-    live = starts[_may_matter(saddle, grid, starts, starts + block)]
-    nodes = (live[:, None] + np.arange(block)).ravel()
-    return nodes[nodes <= grid.nodes]
-
-
-def _matter(saddle: Saddle, grid: Grid, nodes: Array) -> Array:
-    """Those of many nodes that may matter, by a closer look at each few neighbours."""
-    if nodes.size < _FEW_NODES:
-        return nodes
-    first = nodes[::_NEIGHBOURS]
-    last = np.append(nodes[_NEIGHBOURS - 1 :: _NEIGHBOURS], nodes[-1])[: first.size]
-    return nodes[np.repeat(_may_matter(saddle, grid, first, last), _NEIGHBOURS)[: nodes.size]]
-
-
-def _may_matter(saddle: Saddle, grid: Grid, first: Array, last: Array) -> npt.NDArray[np.bool_]:
-    """Whether any node from a first to a last one may be larger than what is negligible.
+    """Numbers of the nodes that may matter: the others are in blocks of negligible size.
 
     |phi(theta + it)/phi(theta)|^2 is a sum of q_i q_j cos(t (z_i - z_j)), so it changes by at most
-    sqrt(2 variance of Z) per unit of t: its value in the middle bounds the others.
+    sqrt(2 variance of Z) per unit of t: its value in the middle of a block bounds the block. Of the
+    blocks that may matter, each few neighbours are looked at again.
     """
-    real, imaginary = _shifted_transform(saddle, grid.step * ((first + last) / 2))
-    slope = math.sqrt(2 / saddle.n) * saddle.deviation
-    reach = slope * grid.step * ((last - first) / 2) * (1 + 1e-9)
-    highest = 2 * real + real**2 + imaginary**2 + reach
-    log_size = saddle.n / 2 * np.log1p(np.clip(highest + 1e-12, -1 + _UNIT, 0.0))
-    return np.asarray(log_size - (grid.eta * grid.step * first) ** 2 / 2 > -_NEGLIGIBLE)
+    nodes = np.arange(grid.nodes + 1, dtype=np.float64)
+    slope = math.sqrt(2 / saddle.n) * saddle.deviation * grid.step * (1 + 1e-9)
+    for block in (math.isqrt(grid.nodes), _NEIGHBOURS):
+        if nodes.size <= _FEW_NODES:
+            return nodes
+        first = nodes[::block]
+        last = np.append(nodes[block - 1 :: block], nodes[-1])[: first.size]
+        real, imaginary = _shifted_transform(saddle, grid.step * ((first + last) / 2))
+        highest = 2 * real + real**2 + imaginary**2 + slope * ((last - first) / 2)
+        log_size = saddle.n / 2 * np.log1p(np.clip(highest + 1e-12, -1 + _UNIT, 0.0))
+        live = log_size - (grid.eta * grid.step * first) ** 2 / 2 > -_NEGLIGIBLE
+        nodes = nodes[np.repeat(live, block)[: nodes.size]]
+    return nodes
 
 
 def _weighted(saddle: Saddle, grid: Grid, t: Array, size: Array, angle: Array) -> Array:

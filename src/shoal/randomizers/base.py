@@ -444,6 +444,10 @@ class CategoryRandomizer(OddsRandomizer, AnswerMechanism):
             return None
 
 
+class NumberRandomizer(Randomizer, NumberMechanism):
+    """A randomizer of one number between public bounds."""
+
+
 class Numbered(Mechanism):
     """A message is a whole number below ``outputs``, sent big-endian."""
 

@@ -56,7 +56,7 @@ from shoal.randomizers.base import (
     Codes,
     Integers,
     NumberedMessages,
-    NumberMechanism,
+    NumberRandomizer,
     Odds,
     OddsRandomizer,
     check_table,
@@ -125,7 +125,7 @@ class LevelNoise(Noise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridRandomizer(OddsRandomizer, NumberedMessages, NumberMechanism):
+class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
     most_levels: ClassVar[int] = 1 << 20
