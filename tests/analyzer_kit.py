@@ -11,7 +11,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from factories import DAY, Half, example  # noqa: F401 - a day of this kit
-from forking import Forking, serve
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.analyzer import tables
@@ -217,32 +216,21 @@ class Analyzer:
         self.database.close()
 
 
-class Others(Forking):
-    """Other processes that make one pass each, and may die on it."""
-
-    def __init__(self):
-        super().__init__("analyzer_kit")
-
-    def collect(self, directory, *points, url=None):
-        """How each ended, and what it published; one for every failpoint (None: none)."""
-        place = {"directory": str(directory), "url": url}
-        return self.run(*({"point": point, **place} for point in points))
+# In another process
 
 
-def _collect(asked):
-    analyzer = Analyzer(asked["directory"], url=asked["url"])
+def collect(directory, url):
+    """One pass over all surveys; the batches that were published."""
+    analyzer = Analyzer(directory, url=url)
     passes = [analyzer.collect(survey) for survey in analyzer.store.surveys.all()]
     analyzer.close()
     return [batch for each in passes for batch in each.published]
 
 
-def _rehearse(directory):
+def rehearse(directory):
+    """Everything once."""
     analyzer = Analyzer(directory / "analyzer")
     survey = analyzer.asking()
     analyzer.send(survey, [0] * 50)
     analyzer.collect(survey)
     analyzer.close()
-
-
-if __name__ == "__main__":
-    serve(_collect, _rehearse)

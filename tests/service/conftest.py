@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import shuffler_kit
 from analyzer_kit import Analyzer
+from forking import Forks
 from migration_kit import next_step  # noqa: F401 - a fixture
 
 
@@ -69,6 +70,14 @@ def _empty_database(admin):
 def store_urls(tmp_path, postgres_url):
     """An empty database of either kind."""
     return {"sqlite": f"sqlite:///{tmp_path / 'store.sqlite'}", "postgresql": postgres_url}
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """Other processes, which may die."""
+    made = Forks()
+    yield made
+    made.close()
 
 
 @pytest.fixture

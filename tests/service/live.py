@@ -1,18 +1,10 @@
-"""A whole collection in a directory: both parties, their stores, and real HTTP between everybody.
-
-``python -m service.live DIRECTORY TOKEN`` are workers of both parties, as processes.
-"""
+"""A whole collection in a directory: both parties, their stores, and real HTTP between them."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +16,6 @@ import httpx
 import peers_kit
 from factories import DAY, Half, example
 from http_kit import BYTES
-from repository import ROOT, environment
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
@@ -379,31 +370,33 @@ class Workers:
 
     ROLES = ("shuffler", "shuffler", "analyzer", "analyzer")
 
-    def __init__(self, service):
+    def __init__(self, service, forks):
         self._signals = service.directory / "signals"
         self._signals.mkdir()
-        variables = environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "service.live", str(service.directory), service.token],
-            env=variables,
-        )
+        place = {"directory": str(service.directory), "token": service.token}
+        asked = [place | {"number": each, "role": role} for each, role in enumerate(self.ROLES)]
+        self._pool = ThreadPoolExecutor(1)
+        self._ended = self._pool.submit(forks.run, "service.live.work", *asked)
         for number in range(len(self.ROLES)):
             self._wait(f"ready {number}")
 
     def _wait(self, name):
         while not (self._signals / name).exists():
-            assert self._process.poll() is None, "a worker died"
+            assert not self._ended.done(), "a worker died"
             time.sleep(0.01)
-        return self._signals / name
 
     def go(self):
         (self._signals / "go").touch()
 
-    def stop(self, role):
-        """Let the workers of a party finish; the batches that each of them did."""
-        (self._signals / f"stop {role}").touch()
-        mine = [number for number, found in enumerate(self.ROLES) if found == role]
-        return [json.loads(self._wait(f"done {number}").read_text()) for number in mine]
+    def finish(self):
+        """Let the shuffler's finish, then the analyzer's; the batches that each of them did."""
+        (self._signals / "stop shuffler").touch()
+        for number in (0, 1):
+            self._wait(f"done {number}")
+        (self._signals / "stop analyzer").touch()
+        ended = self._ended.result(60)
+        assert [status for status, _ in ended] == [0] * len(self.ROLES)
+        return [[batches for _, batches in ended[start : start + 2]] for start in (0, 2)]
 
     def __enter__(self):
         return self
@@ -411,7 +404,7 @@ class Workers:
     def __exit__(self, *_):
         for name in ("go", "stop shuffler", "stop analyzer"):
             (self._signals / name).touch()
-        self._process.wait(60)
+        self._pool.shutdown()
 
 
 def _mix(half, stop, done):
@@ -448,47 +441,18 @@ def _collect(half, stop, done, token):
             time.sleep(0.01)
 
 
-def _worker(directory, token, number, role):
-    signals = directory / "signals"
-    half = Half(role, directory / role, system_clock)
+def work(directory, token, number, role):
+    """What a worker does; the batches that it did."""
+    signals, done = Path(directory) / "signals", []
+    half = Half(role, Path(directory) / role, system_clock)
     (signals / f"ready {number}").touch()
     while not (signals / "go").exists():
         time.sleep(0.005)
-    stop, done = signals / f"stop {role}", []
+    stop = signals / f"stop {role}"
     if role == "shuffler":
         _mix(half, stop, done)
     else:
         _collect(half, stop, done, token)
     half.close()
-    (signals / "draft").with_suffix(f".{number}").write_text(json.dumps(done))
-    (signals / "draft").with_suffix(f".{number}").rename(signals / f"done {number}")
-
-
-def main(directory, token):
-    """All workers, each in a process of its own; if one fails or nobody waits, all of them end."""
-    parent, children = os.getppid(), set()
-    for number, role in enumerate(Workers.ROLES):
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                _worker(Path(directory), token, number, role)
-                status = 0
-            except BaseException:  # noqa: BLE001 - whatever it was, it is said here
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        children.add(child)
-    while children and os.getppid() == parent:
-        child, status = os.waitpid(-1, os.WNOHANG)
-        children.discard(child)
-        if child and status:
-            break
-        time.sleep(0.02)
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    return int(bool(children))
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    (signals / f"done {number}").touch()
+    return done

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from analyzer_kit import START, Analyzer, Others, sealed
+from analyzer_kit import START, Analyzer, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import AnalyzerWorker, Collector
 from shoal.service.analyzer.results import Results
@@ -28,11 +28,16 @@ def on_postgresql(tmp_path, postgres_url):
     made.close()
 
 
-@pytest.fixture(scope="module")
-def others():
-    made = Others()
-    yield made
-    made.close()
+@pytest.fixture
+def others(forks):
+    """Other processes that make one pass each, and may die on it."""
+
+    def collect(directory, *points, url=None):
+        """How each ended, and what it published; one for every failpoint (None: none)."""
+        place = {"directory": str(directory), "url": url}
+        return forks.run("analyzer_kit.collect", *({"point": each, **place} for each in points))
+
+    return collect
 
 
 def rows(analyzer, table):
@@ -61,7 +66,7 @@ def test_every_failpoint_is_tried():
 def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    assert others.collect(analyzer.directory, point) == [(-signal.SIGKILL, None)]
+    assert others(analyzer.directory, point) == [(-signal.SIGKILL, None)]
     left = {row.batch: bytes(row.document) for row in rows(analyzer, schema.results)}
     debits = rows(analyzer, schema.ledger)
     if point != "collect.requested":  # before anybody had claimed it
@@ -96,7 +101,7 @@ class _Unacknowledged:
 def test_racing_processes_publish_once(analyzer, others):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    ended = others.collect(analyzer.directory, None, None, None)
+    ended = others(analyzer.directory, None, None, None)
     assert sorted(ended) == [(0, []), (0, []), (0, [BATCH])]
     assert_published_once(analyzer, survey)
 
@@ -221,7 +226,7 @@ def test_a_full_disk_keeps_nobody_for_longer_than_a_lease(analyzer, monkeypatch)
 def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, others):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    others.collect(analyzer.directory, "analysis.opened")
+    others(analyzer.directory, "analysis.opened")
     worker = AnalyzerWorker(
         analyzer.store, analyzer.keyring, lambda _survey: analyzer.shuffler, Pool(0), interval=900
     )
@@ -243,7 +248,7 @@ def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, oth
 def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    others.collect(analyzer.directory, "collect.received")
+    others(analyzer.directory, "collect.received")
     for path in analyzer.store.incoming.glob("*.batch"):
         path.unlink()
     analyzer.clock.advance(LEASE)
@@ -256,7 +261,7 @@ def test_the_same_with_postgresql(on_postgresql, others, point):
     analyzer, url = on_postgresql
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    ended = others.collect(analyzer.directory, point, url=url)
+    ended = others(analyzer.directory, point, url=url)
     assert ended == [(-signal.SIGKILL, None)]
     analyzer.clock.advance(LEASE)
     analyzer.collect(survey)
@@ -270,7 +275,7 @@ def test_racing_with_postgresql(on_postgresql, others):
     names = [f"{place:032x}" for place in range(3)]
     for name in names:
         analyzer.shuffler.put(survey, records, batch=name)
-    ended = others.collect(analyzer.directory, None, None, url=url)
+    ended = others(analyzer.directory, None, None, url=url)
     assert [status for status, _ in ended] == [0, 0]
     race(analyzer, survey, contestants=3)
     analyzer.collect(survey)

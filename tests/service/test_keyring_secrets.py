@@ -6,13 +6,10 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from repository import environment
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SUITES, Envelope, SurveyId
 from shoal.service.clock import ManualClock
@@ -25,6 +22,7 @@ from shoal.service.keyring import (
     KeyState,
     Protection,
     Schedule,
+    keys,
     secrets,
 )
 from shoal.service.keyring.secrets import LOWEST_COST
@@ -528,43 +526,31 @@ def test_a_damaged_index_is_noticed(ring, place, damage):
         ring.reload_if_changed()
 
 
-# What one of several processes does; they share nothing but the directory.
-TURN = """
-import sys
-from pathlib import Path
-from shoal.service.keyring import Keyring, Protection
-place, act, now = sys.argv[1], sys.argv[2], int(sys.argv[3])
-ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
-sys.stdin.readline()
-found = [ring.rotate()] if act == "rotate" else ring.tick()
-print(*(key.number for key in found))
-"""
+# What other processes do; they share nothing but the directory.
+HERE = "service.test_keyring_secrets"
 
 
-def together(place, act, now, count=3):
-    """The numbers that so many processes report, started at one moment."""
-    words = [sys.executable, "-c", TURN, str(place), act, str(now)]
-    started = [
-        subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(),
-            text=True,
-        )
-        for _ in range(count)
-    ]
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    finished = [process.communicate() for process in started]
-    assert [error for _, error in finished] == [""] * count
-    return sorted(int(word) for output, _ in finished for word in output.split())
+def change(place, act, now):
+    """The numbers of the keys that were made or deleted."""
+    ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
+    changed = [ring.rotate()] if act == "rotate" else ring.tick()
+    return [key.number for key in changed]
 
 
-def test_processes_that_rotate_at_once_make_different_keys(ring, place):
-    assert together(place, "rotate", NOW) == [1, 2, 3]
+@pytest.fixture
+def together(forks, place):
+    def run(act, now, count=3):
+        """The numbers that so many processes report, started at one moment."""
+        asked = {"place": str(place), "act": act, "now": now}
+        ended = forks.run(f"{HERE}.change", *[asked] * count)
+        assert [status for status, _ in ended] == [0] * count
+        return sorted(number for _, numbers in ended for number in numbers)
+
+    return run
+
+
+def test_processes_that_rotate_at_once_make_different_keys(ring, together):
+    assert together("rotate", NOW) == [1, 2, 3]
     assert states(ring) == {0: ACTIVE} | dict.fromkeys([1, 2, 3], PENDING)
 
 
@@ -580,9 +566,9 @@ def succeeded(place, clock):
     return ring
 
 
-def test_of_processes_that_tick_at_once_one_deletes(place, clock):
+def test_of_processes_that_tick_at_once_one_deletes(place, clock, together):
     succeeded(place, clock)
-    assert together(place, "tick", clock() + 14 * DAY) == [0]
+    assert together("tick", clock() + 14 * DAY) == [0]
     assert not (place / "key-000").exists()
 
 
@@ -603,45 +589,47 @@ def test_a_lock_that_is_never_freed_is_reported(place, ring):
         pass
 
 
-DYING = """
-import os, signal, sys
-from pathlib import Path
-from shoal.service.keyring import Keyring, Protection, keys, secrets
-place, moment, act, now = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-write, shred = secrets.write_private, secrets.shred
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-def dying_write(path, content):
-    if moment == "before-" + path.name:
-        path.with_name(path.name + secrets.TEMPORARY).write_bytes(content[:40])
-        die()
-    write(path, content)
-    if moment == "after-" + path.name:
-        die()
-def dying_shred(path):
-    if moment == "before-shred" and path.exists():
-        die()
-    shred(path)
-    if moment == "after-shred" and path.name.startswith("key-0") and path.suffix == "":
-        die()
-for module in (keys, secrets):
-    module.write_private, module.shred = dying_write, dying_shred
-ring = Keyring.open(place, protection=Protection.none(), clock=lambda: now)
-ring.rotate() if act == "rotate" else ring.tick()
-"""
+def dying(place, moment, act, now):
+    """A change that the process does not survive."""
+    write, shred = secrets.write_private, secrets.shred
+
+    def end():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def dying_write(path, content):
+        if moment == f"before-{path.name}":
+            path.with_name(path.name + secrets.TEMPORARY).write_bytes(content[:40])
+            end()
+        write(path, content)
+        if moment == f"after-{path.name}":
+            end()
+
+    def dying_shred(path):
+        if moment == "before-shred" and path.exists():
+            end()
+        shred(path)
+        if moment == "after-shred" and path.name.startswith("key-0") and path.suffix == "":
+            end()
+
+    for module in (keys, secrets):
+        module.write_private, module.shred = dying_write, dying_shred
+    change(place, act, now)
 
 
-def die(place, moment, act, now):
-    """A process that is killed in the middle of a change."""
-    words = [sys.executable, "-c", DYING, str(place), moment, act, str(now)]
-    finished = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert finished.returncode == -signal.SIGKILL, finished.stderr
+@pytest.fixture
+def die(forks, place):
+    def run(moment, act, now):
+        """A process is killed in the middle of a change."""
+        asked = {"place": str(place), "moment": moment, "act": act, "now": now}
+        assert forks.run(f"{HERE}.dying", asked) == [(-signal.SIGKILL, None)]
+
+    return run
 
 
 @pytest.mark.parametrize("moment", ["before-key-001", "after-key-001", "before-index.json"])
-def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, moment):
+def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, die, moment):
     before = ring.list().to_bytes()
-    die(place, moment, "rotate", NOW)
+    die(moment, "rotate", NOW)
     kept = moment != "before-key-001"
     assert (place / "key-001").exists() is kept
     written = (place / "key-001").read_bytes() if kept else None
@@ -656,8 +644,8 @@ def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, 
     assert survivor.rotate().number == 2
 
 
-def test_half_a_secret_is_shredded_by_the_next_change(ring, place, clock):
-    die(place, "before-key-001", "rotate", NOW)
+def test_half_a_secret_is_shredded_by_the_next_change(ring, place, clock, die):
+    die("before-key-001", "rotate", NOW)
     assert (place / "key-001.new").exists()
     clock.advance(7 * DAY)
     ring.tick()  # signs the list again, and makes no key
@@ -665,8 +653,8 @@ def test_half_a_secret_is_shredded_by_the_next_change(ring, place, clock):
     assert not (place / "key-001.new").exists()
 
 
-def test_a_tick_finishes_a_rotation_that_died(ring, place, clock):
-    die(place, "after-key-001", "rotate", NOW)
+def test_a_tick_finishes_a_rotation_that_died(ring, clock, die):
+    die("after-key-001", "rotate", NOW)
     ring.tick()
     assert states(ring) == {0: ACTIVE, 1: PENDING}
     assert ring.pair(0)
@@ -675,10 +663,10 @@ def test_a_tick_finishes_a_rotation_that_died(ring, place, clock):
 
 
 @pytest.mark.parametrize("moment", ["before-index.json", "after-index.json", "after-shred"])
-def test_dying_while_deleting_is_finished_later(place, clock, moment):
+def test_dying_while_deleting_is_finished_later(place, clock, die, moment):
     ring = succeeded(place, clock)
     clock.advance(14 * DAY)
-    die(place, moment, "tick", clock())
+    die(moment, "tick", clock())
     assert (place / "key-000").exists() is (moment != "after-shred")
     assert ring.accepts(1)
     ring.tick()

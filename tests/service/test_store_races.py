@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from repository import ROOT, environment
 from service.store_contract import (
     LEASE,
     START,
@@ -29,45 +26,28 @@ from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import Wire
 
-WORK = """\
-import json, sys, time
-from pathlib import Path
-from service.store_contract import LEASE, START, make_survey, open_all, records, send
-from shoal.service.db import Database
-from shoal.service.shuffler.store import ShufflerStore
+HERE = "service.test_store_races"
 
-def store(url, directory):
+
+def store_of(url, directory):
+    """What another process has of a store."""
     return ShufflerStore(Database(url), Path(directory), lambda: START)
-"""
-RACE = """
-survey, done = make_survey(), []
-stores = [store(url, directory) for url, directory in json.loads(sys.argv[2])]
-Path(sys.argv[3]).touch()
-while not Path(sys.argv[4]).exists():
-    time.sleep(0.005)
-for each in stores:
-    received = send(each, survey, range(300))
-    opened, closed = open_all(each), len(each.batches.advance())
-    done.append([received, opened, closed, bool(each.batches.claim(LEASE))])
-print(json.dumps(done))
-"""
-DIE = """
-((url, directory),) = json.loads(sys.argv[2])
-send(store(url, directory), make_survey(), range(10))
-print("alive")
-"""
 
 
-def begin(code, *arguments, failpoint=""):
-    variables = environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-    if failpoint:
-        variables["SHOAL_FAILPOINT"] = failpoint
-    return subprocess.Popen(
-        [sys.executable, "-c", WORK + code, *map(str, arguments)],
-        env=variables,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def race(places):
+    """Do everything in every store, as far as nobody else has."""
+    survey, done = make_survey(), []
+    for place in places:
+        store = store_of(*place)
+        received = send(store, survey, range(300))
+        opened, closed = open_all(store), len(store.batches.advance())
+        done.append([received, opened, closed, bool(store.batches.claim(LEASE))])
+    return done
+
+
+def receive(url, directory):
+    """Take ten reports in."""
+    send(store_of(url, directory), make_survey(), range(10))
 
 
 def made(url, directory):
@@ -79,23 +59,16 @@ def made(url, directory):
 
 
 @pytest.mark.slow
-def test_two_processes_do_everything_once(store_urls, tmp_path):
+def test_two_processes_do_everything_once(store_urls, tmp_path, forks):
     """Both send the same reports, open what they get and shuffle: each of it happens once."""
     places = [(url, str(tmp_path / kind)) for kind, url in store_urls.items()]
     kept = [made(*place) for place in places]
     for _, store in kept:
         for first in range(300, 420, 2):
             send(store, make_survey(), range(first, first + 2))
-    signals = [tmp_path / "one", tmp_path / "two", tmp_path / "go"]
-    workers = [
-        begin(RACE, node, json.dumps(places), signal, signals[2])
-        for node, signal in zip(("first", "second"), signals[:2], strict=True)
-    ]
-    while not (signals[0].exists() and signals[1].exists()):
-        assert all(worker.poll() is None for worker in workers)
-        time.sleep(0.01)
-    signals[2].touch()
-    done = [json.loads(worker.communicate(timeout=60)[0]) for worker in workers]
+    ended = forks.run(f"{HERE}.race", *[{"places": places}] * 2)
+    assert [status for status, _ in ended] == [0, 0]
+    done = [each for _, each in ended]
     for which, (database, store) in enumerate(kept):
         received, opened, sealed, claimed = (
             sum(each[which][column] for each in done) for column in range(4)
@@ -109,29 +82,20 @@ def test_two_processes_do_everything_once(store_urls, tmp_path):
         database.close()
 
 
-def test_a_killed_intake_counts_all_or_nothing(tmp_path):
+def test_a_killed_intake_counts_all_or_nothing(tmp_path, forks):
     """Killed before the commit nothing is there, and after it everything; nothing comes twice."""
     expected = {"before-segment": 0, "after-segment": 0, "after-commit": 10}
-    kept = {}
-    for place in expected:
+    for place, arrived in expected.items():
         (tmp_path / place).mkdir()
-        url = f"sqlite:///{tmp_path / place / 'store.sqlite'}"
-        kept[place] = made(url, tmp_path / place), url
-    workers = {
-        place: begin(
-            DIE, "a", json.dumps([(url, str(tmp_path / place))]), failpoint=f"intake.{place}"
-        )
-        for place, (_, url) in kept.items()
-    }
-    for place, worker in workers.items():
-        assert worker.communicate(timeout=60)[0] == ""
-        assert worker.returncode == -9
-        (database, store), _ = kept[place]
-        assert rows_of(database, schema.waiting_tags) == expected[place]
+        url, directory = f"sqlite:///{tmp_path / place / 'store.sqlite'}", str(tmp_path / place)
+        database, store = made(url, directory)
+        asked = {"url": url, "directory": directory, "point": f"intake.{place}"}
+        assert forks.run(f"{HERE}.receive", asked) == [(-signal.SIGKILL, None)]
+        assert rows_of(database, schema.waiting_tags) == arrived
         segments = list((tmp_path / place / "segments").iterdir())
         assert len(segments) == (place != "before-segment")
         assert store.garbage.collect() == (place == "after-segment")
-        new = 10 - expected[place]
+        new = 10 - arrived
         assert send(store, make_survey(), range(10)) == new
         assert store.reports.read(store.reports.claim(10, LEASE)) == make_reports(
             make_survey(), range(10)

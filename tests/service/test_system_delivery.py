@@ -102,21 +102,20 @@ def test_many_at_once_over_the_same_network(drawn):
         assert (counted(service) == 1).all()
 
 
-def test_two_workers_and_two_analyzers_as_processes():
+def test_two_workers_and_two_analyzers_as_processes(forks):
     """All four want everything; every batch is mixed by one and published by one."""
     people, each = 120, 4
     survey = telling(people, minimum=5, target=10)
     with quick_directory() as directory, live(directory, clock=system_clock, **survey) as service:
         reports = seal_many(service.survey, np.arange(people), service.keys())
         bodies = [reports[start : start + each] for start in range(0, people, each)]
-        with Workers(service) as workers:
+        with Workers(service, forks) as workers:
             for body in bodies[: len(bodies) // 2]:
                 assert service.post(body).status_code == 202
             workers.go()
             for body in bodies[len(bodies) // 2 :]:  # while they work
                 assert service.post(body).status_code == 202
-            mixed = workers.stop("shuffler")
-            published = workers.stop("analyzer")
+            mixed, published = workers.finish()
         check_once(service, people, mixed, published)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,19 +16,11 @@ from service.simulation.kills import (
     LATER,
     MINIMUM,
     SENDERS,
-    Processes,
     begun,
 )
 from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, World
 from shoal.service.failpoints import NAMES
-
-
-@pytest.fixture(scope="module")
-def processes():
-    made = Processes()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +54,23 @@ def left_behind(place, beginning):
         world.close()
 
 
-def killed_and_succeeded(beginning, processes, point):
-    run = partial(processes.collect, tokens=beginning.tokens)
+def killed_and_succeeded(beginning, forks, point):
+    tokens = {str(name): token for name, token in beginning.tokens.items()}
     with beginning.copied(beginning.place.directory.parent / "world") as place:
-        ended = run(place, point=point, day=0, senders=list(SENDERS))
+
+        def run(**day):
+            """How a process with this directory ended."""
+            given = {"directory": str(place.directory), "urls": place.urls, "tokens": tokens}
+            ((status, _),) = forks.run("service.simulation.kills.collect", given | day)
+            return status
+
+        ended = run(point=point, day=0, senders=list(SENDERS))
         assert ended == -signal.SIGKILL, f"{point} was never reached"
         before, _, _ = left_behind(place, beginning)
         told = {int(path.name) for path in (place.directory / "acknowledged").iterdir()}
         # Who was told that it arrived does not send it again; who was not, does.
         again = [name for name in SENDERS if name not in told]
-        assert run(place, point=None, day=1, senders=[*again, *LATER]) == 0
+        assert run(day=1, senders=[*again, *LATER]) == 0
         after, counts, states = left_behind(place, beginning)
     for earlier, later in zip(before, after, strict=True):
         assert earlier.items() <= later.items(), "something that was said is different now"
@@ -85,29 +83,31 @@ def killed_and_succeeded(beginning, processes, point):
 
 
 @pytest.mark.parametrize("point", NAMES)
-def test_killed_here_nothing_is_lost_or_counted_twice(beginning, processes, point):
-    killed_and_succeeded(beginning, processes, point)
+def test_killed_here_nothing_is_lost_or_counted_twice(beginning, forks, point):
+    killed_and_succeeded(beginning, forks, point)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", NAMES)
-def test_again_and_again(beginning, processes, point):
+def test_again_and_again(beginning, forks, point):
     for _ in range(20):
-        killed_and_succeeded(beginning, processes, point)
+        killed_and_succeeded(beginning, forks, point)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", NAMES)
-def test_with_postgresql(on_postgresql, processes, point):
-    killed_and_succeeded(on_postgresql, processes, point)
+def test_with_postgresql(on_postgresql, forks, point):
+    killed_and_succeeded(on_postgresql, forks, point)
 
 
 @pytest.mark.slow
-def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning, processes):
+def test_a_million_reports_wait_and_the_next_process_is_there_at_once(beginning, forks):
     """Until it has taken a report, and begun to open those that wait."""
     (survey,) = beginning.surveys
     with beginning.copied(beginning.place.directory.parent / "full") as place:
-        assert processes.collect(place, beginning.tokens, fill=1_000_000) == -signal.SIGKILL
+        given = {"directory": str(place.directory), "urls": place.urls, "reports": 1_000_000}
+        ended = forks.run("service.simulation.kills.filled", given)
+        assert ended == [(-signal.SIGKILL, None)]
         report = (place.directory / "reports" / str(LATER[0])).read_bytes()
         began = time.process_time()
         world = World(place, beginning.tokens)

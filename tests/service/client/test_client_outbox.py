@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -20,11 +17,12 @@ from client_kit import (
     Services,
     client_of,
     make_survey,
+    manual_clock,
     many_answers,
 )
-from repository import ROOT, environment
 from shoal.randomizers.grid import Duchi
 from shoal.service.client import (
+    Client,
     DeliveryError,
     KeysRefusedError,
     OutboxError,
@@ -310,31 +308,27 @@ def test_threads_and_clients_draw_once(tmp_path, clock, drawn):
 
 # ------------------------------------------------------------------------- dying on the way
 
-DEVICE = """
-import sys
-from client_kit import *
-from shoal.service.client import Client
-outbox, log, what, answer = sys.argv[1:]
-services = Services(many_answers(), log=log)
-client = Client(outbox, transport=services.transport, clock=manual_clock())
-if what == "report":
-    print(type(client.report(services.survey, answer)).__name__)
-else:
-    print(client.report_many(services.survey, [answer] * 50, job="file").delivered)
-"""
+
+def answered(outbox, log, what, answer):
+    """What a device does, as a process of its own."""
+    services = Services(many_answers(), log=log)
+    client = Client(outbox, transport=services.transport, clock=manual_clock())
+    if what == "report":
+        return type(client.report(services.survey, answer)).__name__
+    return client.report_many(services.survey, [answer] * 50, job="file").delivered
 
 
-def device(directory, log, *words, failpoint=None):
-    """A device as a process of its own."""
-    variables = {"SHOAL_FAILPOINT": failpoint} if failpoint else {}
-    paths = f"{environment()['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}"
-    return subprocess.run(
-        [sys.executable, "-c", DEVICE, str(directory), str(log), *words],
-        env=environment() | {"PYTHONPATH": paths} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def device(forks):
+    def run(directory, log, what, answer, failpoint=None):
+        """How a device ended that may die, and what it was answered."""
+        asked = {"outbox": str(directory), "log": str(log), "what": what, "answer": answer}
+        (ended,) = forks.run(
+            "service.client.test_client_outbox.answered", asked | {"point": failpoint}
+        )
+        return ended
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -348,10 +342,9 @@ def device(directory, log, *words, failpoint=None):
         pytest.param("many", "client.sealed", marks=pytest.mark.slow),
     ],
 )
-def test_a_device_that_dies_goes_on_with_the_same_message(tmp_path, clock, what, failpoint):
+def test_a_device_that_dies_goes_on_with_the_same_message(tmp_path, clock, device, what, failpoint):
     outbox, log = tmp_path / "outbox", tmp_path / "log"
-    died = device(outbox, log, what, "answer 1", failpoint=failpoint)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert device(outbox, log, what, "answer 1", failpoint) == (-signal.SIGKILL, None)
     ((message, sealed),) = kept(outbox)
     assert message
     assert any(sealed) == (failpoint != "client.randomized")  # until then, room for it
@@ -373,10 +366,10 @@ def test_a_device_that_dies_goes_on_with_the_same_message(tmp_path, clock, what,
     assert kept(outbox) == [(None, None)]
 
 
-def test_another_process_learns_nothing_of_the_answer(tmp_path, clock):
+def test_another_process_learns_nothing_of_the_answer(tmp_path, clock, device):
     """It may ask again, and gets the same outcome whatever it guesses; nothing tells which."""
     outbox, log = tmp_path / "outbox", tmp_path / "log"
-    assert device(outbox, log, "report", "answer 1").stdout.strip() == "Sent"
+    assert device(outbox, log, "report", "answer 1") == (0, "Sent")
     before = (outbox / FILE).read_bytes()
     services = Services(many_answers())
     with client_of(services, outbox, clock) as client:

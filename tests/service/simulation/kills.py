@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from forking import Forking, serve
 from service.simulation.parties import (
     DAY,
     HOUR,
@@ -121,35 +120,21 @@ def fill(place, reports):
         assert store.reports.receive([Arrival(survey.id, 0, table.tobytes())]) == AT_ONCE
 
 
-class Processes(Forking):
-    """Runs collections, each in a process of its own."""
-
-    def __init__(self):
-        super().__init__("service.simulation.kills")
-
-    def collect(self, place, tokens, **asked):
-        """How the process ended."""
-        asked |= {"directory": str(place.directory), "urls": place.urls}
-        asked["tokens"] = {str(name): token for name, token in tokens.items()}
-        ((status, _),) = self.run(asked)
-        return status
+def collect(directory, urls, tokens, day, senders):
+    """One day of the collection in a directory."""
+    Collection(Place(Path(directory), urls), tokens, START + day * DAY).run(senders)
 
 
-def _collect(asked):
-    place = Place(Path(asked["directory"]), asked["urls"])
-    if asked.get("fill"):
-        fill(place, asked["fill"])
-        os.kill(os.getpid(), signal.SIGKILL)
-    Collection(place, asked["tokens"], START + asked["day"] * DAY).run(asked["senders"])
+def filled(directory, urls, reports):
+    """So many reports wait, and the process dies."""
+    fill(Place(Path(directory), urls), reports)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _rehearse(directory):
+def rehearse(directory):
+    """Everything once."""
     beginning = begun(directory)
     tokens = {str(name): token for name, token in beginning.tokens.items()}
     collection = Collection(beginning.place, tokens, START)
     collection.run(SENDERS)
     collection.world.close()
-
-
-if __name__ == "__main__":
-    serve(_collect, _rehearse)
