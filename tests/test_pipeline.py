@@ -568,7 +568,9 @@ def test_the_estimates_are_a_data_frame(monkeypatch):
     both = run(frame, column=["v", "x"], bounds={"x": (0, 1)}, randomizer=devices).to_polars()
     assert both["column"].to_list() == ["v"] * 3 + ["x"]
     assert both["mean"].null_count() == 3
-    texts = shoal.heavy_hitters(["yes"] * 4000 + ["no"] * 2000, epsilon=4.0, length=3)
+    texts = shoal.heavy_hitters(
+        ["yes"] * 4000 + ["no"] * 2000, epsilon=4.0, length=3, alphabet="enosy"
+    )
     assert texts.to_polars()["value"].to_list() == [item.label for item in texts.items]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(shoal.MissingExtraError, match="pandas"):

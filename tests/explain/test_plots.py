@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,8 @@ import shoal
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
-from shoal.network.generators import random_regular, watts_strogatz
+from shoal.explain.views import CurveViews
+from shoal.network.generators import barabasi_albert, random_regular
 from shoal.network.walk import Walk
 from shoal.network.walk_table import table as walk_table
 
@@ -43,13 +45,16 @@ DRAWN = {
     "comparison": lambda: shoal.compare(local_epsilon=1, n=1_000),
     "plan": lambda: shoal.plan(epsilon=1, n=10_000, categories=20, messages_cap=20),
     "result": result,
-    "walk": lambda: walk_table(Walk(random_regular(60, 8)), rounds=4, local_epsilon=1),
+    "walk": lambda: walk_table(Walk(random_regular(200, 32)), rounds=3, local_epsilon=1),
 }
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return {name: make() for name, make in DRAWN.items()}
+    """What is drawn again and again; the points of a curve are computed once."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CurveViews, "_points", cache(CurveViews._points))
+        yield {name: make() for name, make in DRAWN.items()}
 
 
 def texts(axes):
@@ -119,7 +124,7 @@ def test_a_plan_says_how_many_messages(drawn):
 def test_a_walk_draws_curves_that_can_be_told_apart(drawn):
     same = drawn["walk"].plot().get_legend()
     assert [text.get_text() for text in same.get_texts()] == ["everybody, and any fraction"]
-    apart = walk_table(Walk(watts_strogatz(200, 6, 0.3)), rounds=9, local_epsilon=1).plot()
+    apart = walk_table(Walk(barabasi_albert(400, 8)), rounds=4, local_epsilon=1).plot()
     assert len(apart.get_legend().get_texts()) > 1
 
 
