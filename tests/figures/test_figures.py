@@ -350,9 +350,9 @@ def test_ticks_are_read_as_they_are_said(value, text):
 
 
 def test_a_table_has_gaps_and_only_its_columns():
-    table = Table.of([{"n": 1, "a": 0.5}, {"n": 2, "a": None}, {"n": 3, "a": 0.25}])
+    table = Table([{"n": 1, "a": 0.5}, {"n": 2, "a": None}, {"n": 3, "a": 0.25}])
     assert table.csv() == "n,a\n1,0.5\n2,\n3,0.25\n"
     assert table.curve("n", "a") == ([1, 3], [0.5, 0.25])
-    assert table.where(n=3).rows == ((3, 0.25),)
+    assert [*table.where(n=3).rows] == [{"n": 3, "a": 0.25}]
     with pytest.raises(InvalidArgumentError, match="b"):
         table.column("b")
