@@ -59,6 +59,7 @@ INTERVAL = 30.0
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
 TALK_SECONDS = 900.0  # of one pass in which a shuffler is talked to about one survey
 _TALKING = (REQUESTED, PUBLISHED)  # what is left then needs the shuffler
+_WHILE_LEASED = 1.0  # seconds between two looks at work that somebody else has
 _AFTER_FAILURE = 10.0  # seconds
 
 _log = logging.getLogger(__name__)
@@ -375,7 +376,7 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
                 if any(passes):
                     continue
                 if any(each.leased for each in passes):  # whoever has them may have died
-                    wait = min(wait, self.store.collections.lease)
+                    wait = min(wait, _WHILE_LEASED)
             except ShoalError as error:
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)

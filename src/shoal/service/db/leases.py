@@ -23,7 +23,7 @@ from shoal.service.db.database import Database
 from shoal.service.db.files import fresh_name
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
 
-LEASE = 4  # seconds: a dead process is missed for so long
+LEASE = 3  # seconds: a dead process is missed for so long
 LONGEST_LEASE = 3600
 FREE: dict[str, None] = {"owner": None, "lease_until": None}
 
