@@ -10,6 +10,7 @@
     ├── UnreachableTargetError (ValueError)    no setting reaches the target asked for
     ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
     ├── UncertifiedError (ArithmeticError)     a computation overflowed, and proves nothing
+    ├── EngineError (RuntimeError)             a cluster cannot do, or did not finish, its work
     └── MissingExtraError (ImportError)        an optional dependency is not installed
 
 Each carries the values it speaks about, and its one-line message says what to do. All of them
@@ -93,6 +94,16 @@ class UncertifiedError(ShoalError, ArithmeticError):
             f"no certified answer: log delta came out between {log_lower:g} and {log_upper:g}; "
             "the parameters are too extreme for double precision"
         )
+
+
+class EngineError(ShoalError, RuntimeError):
+    """Where the rows are, something is missing or went wrong; nothing was released."""
+
+    def __init__(self, engine: str, reason: str, advice: str) -> None:
+        self.engine = engine
+        self.reason = reason
+        self.advice = advice
+        super().__init__(f"{engine} cannot do it: {reason}; {advice}")
 
 
 class MissingExtraError(ShoalError, ImportError):

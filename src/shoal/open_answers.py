@@ -16,6 +16,7 @@ from shoal.accounting import amplification
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns
+from shoal.engines.columns import Answers, Column, Counting, Inputs
 from shoal.engines.shuffling import RUN_HERE
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
@@ -34,7 +35,7 @@ from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
-from shoal.values import Counts, Estimate, Record, attributes
+from shoal.values import Estimate, Record, attributes
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 
@@ -213,7 +214,9 @@ def heavy_hitters(
     size = checks.count(top=top)
     stages = Stages()
     with stages("read"):
-        name, total, texts = _texts(data, column)
+        texts = _texts(data, column)
+        total, _ = texts.size()
+        checks.refuse(total < 1, f"at least one row in column {texts.name}", rows=total)
     delta = default_delta(total) if delta is None else delta
     with stages("plan"):
         bits = source(randomness)
@@ -233,28 +236,17 @@ def heavy_hitters(
         guarantee = amplification.amplify(
             mechanism, n=total, delta=delta, honest_fraction=honest_fraction
         )
-    counts = Counts(np.zeros(mechanism.tree.k, dtype=np.int64), 0)
-    truth: Counter[str] = Counter()
-    for piece in stages.each("read", texts):
-        with stages("randomize"):
-            reports = mechanism.randomize(piece, randomness=bits)
-        with stages("count"):
-            counts += mechanism.tally(cast("Any", reports))
-        if compare_truth:
-            truth.update(piece)
-        if progress is not None:
-            progress(counts.n, total)
-    if counts.n != total:
-        raise columns.changed(name)
+    counted = None if progress is None else partial(_advance, progress, total)
+    counts = Counting(Texts(source=texts), mechanism).total(total, bits, stages, counted).counts
     with stages("find"):
         frequent = hitters.heavy_hitters(mechanism, counts, beta=beta)
-    sent = _as_sent(truth, mechanism.tree.alphabet) if compare_truth else None
+    sent = _as_sent(texts.answers(few=False), mechanism.tree.alphabet) if compare_truth else None
     notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
     if len(frequent) > size:
         notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
     notes.append("for what is sure about the list, hash tables are taken as random functions")
     return OpenResult(
-        column=name,
+        column=texts.name,
         items=_items(frequent, size, sent),
         found=frequent,
         mechanism=mechanism,
@@ -266,37 +258,57 @@ def heavy_hitters(
     )
 
 
-def _texts(data: object, column: str | None) -> tuple[str, int, Iterator[list[str]]]:
-    """The question, how many people there are, and their texts, piece by piece."""
+def _advance(progress: Callable[[int, int], None], total: int, counted: int) -> None:
+    progress(counted, total)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Texts(Inputs):
+    """Everybody's text, as mechanisms of a prefix tree take it."""
+
+    source: Column
+
+    @property
+    def nobody(self) -> list[str]:
+        """No texts."""
+        return []
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those without a text."""
+        return self.source.size()
+
+    def chunks(self) -> Iterator[list[str]]:
+        """Everybody's text; none is the empty one."""
+        return self.source.texts(_PIECE)
+
+
+def _texts(data: object, column: str | None) -> Column:
+    """The texts of people, or of a list."""
     import polars as pl
 
     if column is not None:
         read = columns.column(data, column)
-        (kind,) = read.frame.collect_schema().dtypes()
+        kind = read.kind()
         expected = f"a column of text ({column} holds {kind})"
         checks.refuse(kind not in {pl.String, pl.Categorical, pl.Enum}, expected, column=column)
-        name, n = column, read.size()[0]
-        frame = read.frame.select(pl.first().cast(pl.String).fill_null(""))
-        batches = frame.collect_batches(chunk_size=_PIECE, maintain_order=True, lazy=True)
-        pieces = (batch.to_series().to_list() for batch in batches)
-    else:
-        listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
-        expected = "the name of a column of text (only a list of texts has none)"
-        checks.refuse(isinstance(data, str | bytes) or not listed, expected, column=column)
-        turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
-        values = turned() if callable(turned) else list(cast("Any", data))
-        kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
-        checks.refuse(kinds, "a list of texts only", data=", ".join(sorted(kinds)))
-        name, n, texts = "answers", len(values), ["" if text is None else text for text in values]
-        pieces = (texts[start : start + _PIECE] for start in range(0, n, _PIECE))
-    checks.refuse(n < 1, f"at least one row in column {name}", rows=n)
-    return name, n, pieces
+        return read
+    listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
+    expected = "the name of a column of text (only a list of texts has none)"
+    checks.refuse(isinstance(data, str | bytes) or not listed, expected, column=column)
+    turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
+    values = turned() if callable(turned) else list(cast("Any", data))
+    kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
+    checks.refuse(kinds, "a list of texts only", data=", ".join(sorted(kinds)))
+    name = "answers"
+    texts = pl.DataFrame({name: pl.Series(values, dtype=pl.String)})
+    return columns.column(texts, name)
 
 
-def _as_sent(truth: Counter[str], alphabet: Alphabet) -> Counter[str]:
+def _as_sent(answers: Answers, alphabet: Alphabet) -> Counter[str]:
     """The true counts of the texts as they are cut."""
-    cut: Counter[str] = Counter()
-    for text, count in zip(alphabet.texts(alphabet.pack(list(truth))), truth.values(), strict=True):
+    cut = Counter({"": answers.nulls})
+    texts, counts = answers.tally.get_columns()
+    for text, count in zip(alphabet.texts(alphabet.pack(texts.to_list())), counts, strict=True):
         cut[text] += count
     return cut
 

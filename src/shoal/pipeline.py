@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar, cast
-
-import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
@@ -15,7 +14,7 @@ from shoal.accounting.compose import ComposedProfile
 from shoal.accounting.devices import Profile
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns as tables
-from shoal.engines.columns import PUBLIC, Bounds, Coded, Lists
+from shoal.engines.columns import PUBLIC, Bounds, Coded, Counting, Lists
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import (
     InvalidArgumentError,
@@ -31,12 +30,10 @@ from shoal.protocols.base import Device
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.result import ColumnResult, Result, Stages, remarks
-from shoal.values import Array, Counts
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
-_MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
 _ROUNDING = 1 + 1e-6  # what was solved for comes out above its target by rounding
 
 Split = Literal["divide", "compose"]
@@ -345,24 +342,9 @@ def _collected(
 ) -> ColumnResult:
     """Everybody's reports on a column, made and counted a chunk at a time, and the estimate."""
     coded, device = step.coded, cast("Any", step.randomizer)
-    counts: Counts | None = None
-    totals: Array = np.zeros(max(1, len(coded.labels)))
-    most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
-    for values in stages.each("read", coded.chunks()):
-        for start in range(0, len(values), most):
-            with stages("randomize"):
-                piece = coded.inputs(values[start : start + most], device)
-                reports = device.randomize(piece, randomness=bits)
-            with stages("count"):
-                part = device.tally(reports)
-                counts = part if counts is None else counts + part
-        if truth:
-            totals += coded.totals(values)
-        done += len(values)
-        if progress is not None:
-            progress(done, total)
-    if counts is None or counts.n != coded.n:
-        raise tables.changed(coded.name)
+    counted = None if progress is None else partial(_advance, progress, done, total)
+    part = Counting(coded, device, truth).total(coded.n, bits, stages, counted)
+    counts = part.counts
     with stages("estimate"):
         estimate = coded.estimated(device.estimate(counts), device)
     return ColumnResult(
@@ -373,7 +355,11 @@ def _collected(
         guarantee=step.guarantee,
         n=counts.n,
         plan=step.plan,
-        truth=totals / counts.n if truth else None,
+        truth=None if part.totals is None else part.totals / counts.n,
         notes=step.notes,
         warnings=step.warnings,
     )
+
+
+def _advance(progress: Callable[[int, int], None], done: int, total: int, counted: int) -> None:
+    progress(done + counted, total)

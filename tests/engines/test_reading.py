@@ -90,7 +90,8 @@ def joined(chunks):
 def test_every_kind_of_table_has_the_same_answers(table):
     both = reading.table(table, ["age", "colour"])  # once: some can be read only once
     answers = reading.column(both, "colour").answers()
-    assert answers == reading.Answers(8, 2, distinct=("blue", "green", "red"), single=1)
+    assert (answers.rows, answers.nulls, answers.single) == (8, 2, 1)
+    assert answers.distinct == ("blue", "green", "red")
     assert reading.column(both, "age").answers().distinct == ("0", "12", "30", "41", "7")
 
 
@@ -315,7 +316,7 @@ def test_data_that_changes_between_readings_is_noticed():
     column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
     found = Choices.of(column, drop_nulls=False)
     later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
-    changed = replace(found, column=later)
+    changed = replace(found, source=later)
     with pytest.raises(InvalidArgumentError, match="stays the same"):
         list(changed.chunks())
 

@@ -2,7 +2,12 @@
 
 A table is a Polars frame, eager or lazy, anything that speaks the Arrow C stream interface (pandas
 data frames, Arrow tables and readers, DuckDB relations and many others do), or the path of a CSV,
-Parquet or Arrow file. It is read a chunk at a time: memory does not grow with the file.
+Parquet or Arrow file. It is read a chunk at a time: memory does not grow with the file. A Spark
+data frame stays where it is (:mod:`shoal.engines.spark`).
+
+An engine is a table that answers for its columns: how many rows, which answers, and the counts of
+everybody's reports. Making and counting reports is the same code everywhere (:class:`Counting`), on
+one machine chunk by chunk and on a cluster partition by partition: counts add up.
 
 Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
 answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
@@ -16,12 +21,12 @@ import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +42,8 @@ from shoal.randomizers.base import (
     VectorMechanism,
 )
 from shoal.randomizers.vectors import Ball
-from shoal.values import AnyEstimate, Array
+from shoal.randomness import Randomness
+from shoal.values import AnyEstimate, Array, Counts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,26 +63,124 @@ _SCANS: dict[str, tuple[str, dict[str, bool]]] = {
 }
 SUFFIXES = tuple(_SCANS)
 CHUNK = 1 << 18
-_VALUE = "value"
+_VALUE, _GROUP = "value", "group"
 _LISTED_COLUMNS = 20
 _EXACT_WHOLE = 2.0**53
 _UNKNOWN = -1
 _MANY = 100
 _NAMED = 6
+_MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 Values = Codes | Numbers
 Lists = Sequence[object] | Mapping[str, Sequence[object]]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
+Spend = Callable[[str], AbstractContextManager[None]]  # whose stage the time inside is
 T = TypeVar("T")
+
+
+# ------------------------------------------------------------ everybody's reports, and their counts
+
+
+def _unmeasured(stage: str) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inputs(ABC):
+    """What people have, as devices take it. It can be sent to where a part of the rows is."""
+
+    source: Source
+
+    @property
+    @abstractmethod
+    def nobody(self) -> Any:  # noqa: ANN401 - numbers or texts, as the chunks are
+        """What nobody has: no values, of the kind that the chunks are."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Any]:
+        """What everybody has, of a source on this machine."""
+
+    def inputs(self, values: Any, device: Mechanism) -> Any:  # noqa: ANN401, ARG002
+        """The same as the device takes it."""
+        return values
+
+    def totals(self, values: Any) -> Array:  # noqa: ANN401
+        """True totals of a chunk: a person's answer, or number, adds to them."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def size(self) -> tuple[int, int]:
+        """How many rows the source has, and how many of them lack what is collected."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The counts of some people's reports, and their true totals where these are compared."""
+
+    counts: Counts
+    totals: Array | None = None
+
+    def __add__(self, other: Part) -> Part:
+        totals = self.totals if other.totals is None else other.totals
+        if self.totals is not None and other.totals is not None:
+            totals = self.totals + other.totals
+        return Part(self.counts + other.counts, totals)
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Everybody's reports, made and counted. Engines differ in where they do it, not in how."""
+
+    inputs: Inputs
+    device: Any
+    truth: bool = False
+
+    def parts(self, source: Source, bits: Randomness, spend: Spend = _unmeasured) -> Iterator[Part]:
+        """The counts of a source on this machine, a chunk at a time."""
+        chunks = replace(self.inputs, source=source).chunks()
+        device = self.device
+        most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
+        while True:
+            with spend("read"):
+                values = next(chunks, None)
+            if values is None:
+                return
+            counts: Counts | None = None
+            for start in range(0, len(values), most):
+                with spend("randomize"):
+                    piece = self.inputs.inputs(values[start : start + most], device)
+                    reports = device.randomize(piece, randomness=bits)
+                with spend("count"):
+                    part = device.tally(reports)
+                    counts = part if counts is None else counts + part
+            if counts is not None:
+                yield Part(counts, self.inputs.totals(values) if self.truth else None)
+
+    def total(
+        self,
+        n: int,
+        bits: Randomness,
+        spend: Spend = _unmeasured,
+        progress: Callable[[int], None] | None = None,
+    ) -> Part:
+        """The counts of all n people, wherever they are; ``progress`` gets how many are counted."""
+        total: Part | None = None
+        for part in self.inputs.source.counted(self, n, bits, spend):
+            total = part if total is None else total + part
+            if progress is not None:
+                progress(total.counts.n)
+        if total is None or total.counts.n != n:
+            raise changed(self.inputs.source.name)
+        return total
 
 
 # ------------------------------------------------------------------- what the devices are given
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Coded(ABC):
+class Coded(Inputs):
     """A column, or columns that make a vector, ready for the devices.
 
     ``labels`` are the answers by their number, or the coordinates; none for numbers. ``notes`` that
@@ -91,21 +195,9 @@ class Coded(ABC):
     question: dict[str, Any]
     family: Callable[[str], Callable[..., Randomizer]]
 
-    @abstractmethod
-    def chunks(self) -> Iterator[Values]:
-        """What everybody has."""
-
-    def inputs(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
-        """The same as the device takes it."""
-        return values
-
     def estimated(self, estimate: AnyEstimate, device: Mechanism) -> AnyEstimate:  # noqa: ARG002
         """What the device's estimate says about what everybody has."""
         return estimate
-
-    @abstractmethod
-    def totals(self, values: Values) -> Array:
-        """True totals of a chunk: a person's answer, or number, adds to them."""
 
     @abstractmethod
     def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
@@ -116,19 +208,29 @@ class Coded(ABC):
 class Choices(Coded):
     """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
 
-    column: Column
+    source: Column
     known: int  # labels before those that were added
     none: int | None
     other: int | None
 
     @classmethod
     def of(
-        cls, column: Column, categories: Sequence[object] | None = None, *, drop_nulls: bool
+        cls,
+        column: Column,
+        categories: Sequence[object] | None = None,
+        *,
+        drop_nulls: bool,
+        answers: Answers | None = None,
     ) -> Choices:
-        """A public list, and an answer for what is not in it; or the answers that the data has."""
+        """A public list, and an answer for what is not in it; or the answers that the data has.
+
+        Which these are may be known already.
+        """
         listed, single = categories is not None, 0
         if categories is None:
-            rows, nulls, values, single = column.answers()
+            answers = column.answers() if answers is None else answers
+            rows, nulls = answers.rows, answers.nulls
+            values, single = answers.distinct, answers.single
         else:
             expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
             checks.refuse(isinstance(categories, str | bytes), expected, categories=categories)
@@ -163,16 +265,25 @@ class Choices(Coded):
             notes=(*[PUBLIC_LIST] * (not listed), *[PUBLIC_NULLS] * drop_nulls),
             question={"categories": len(labels)},
             family=partial(registry.family, k=len(labels)),
-            column=column,
+            source=column,
             known=len(values),
             none=len(values) if none else None,
             other=len(labels) - 1 if listed else None,
         )
 
-    def chunks(self) -> Iterator[Values]:
+    @property
+    def nobody(self) -> Codes:
+        """No answers."""
+        return np.empty(0, dtype=np.int64)
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those without an answer."""
+        return self.source.size()
+
+    def chunks(self) -> Iterator[Codes]:
         """The number of everybody's answer."""
         other = _UNKNOWN if self.other is None else self.other
-        for codes in self.column.codes(self.labels[: self.known], none=self.none, other=other):
+        for codes in self.source.codes(self.labels[: self.known], none=self.none, other=other):
             if codes.size and int(codes.min()) < 0:
                 raise changed(self.name)
             yield codes
@@ -198,7 +309,7 @@ class Choices(Coded):
 class Amounts(Coded):
     """A column of numbers within public bounds."""
 
-    column: Column
+    source: Column
     bounds: tuple[float, float]
 
     @classmethod
@@ -218,13 +329,22 @@ class Amounts(Coded):
             notes=(CLAMPED, PUBLIC_NULLS) if drop_nulls else (CLAMPED,),
             question={"bounds": (low, high)},
             family=partial(registry.family, bounds=(low, high)),
-            column=column,
+            source=column,
             bounds=(low, high),
         )
 
-    def chunks(self) -> Iterator[Values]:
+    @property
+    def nobody(self) -> Numbers:
+        """No numbers."""
+        return np.empty(0)
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those without a number."""
+        return self.source.numeric_size()
+
+    def chunks(self) -> Iterator[Numbers]:
         """Everybody's number, as it is."""
-        return self.column.numbers()
+        return self.source.numbers()
 
     def inputs(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
         """Numbers within the bounds."""
@@ -248,7 +368,7 @@ class Amounts(Coded):
 class Vectors(Coded):
     """Columns of numbers, a coordinate each, and the norm that no vector is longer than."""
 
-    rows: Rows
+    source: Rows
     ball: Ball
 
     @classmethod
@@ -267,13 +387,23 @@ class Vectors(Coded):
             notes=(SHORTENED, PUBLIC_NULLS) if drop_nulls else (SHORTENED,),
             question={"dimension": d, "norm": norm},
             family=partial(registry.family, k=d + 1),  # of length 1, with a coordinate more
-            rows=rows,
+            source=rows,
             ball=ball,
         )
 
-    def chunks(self) -> Iterator[Values]:
+    @property
+    def nobody(self) -> Numbers:
+        """No vectors."""
+        return np.empty((0, len(self.labels)))
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those that lack a number."""
+        rows, _, lacking = self.source.size()
+        return rows, lacking
+
+    def chunks(self) -> Iterator[Numbers]:
         """Everybody's vector, as it is."""
-        return self.rows.vectors()
+        return self.source.vectors()
 
     def inputs(self, values: Values, device: Mechanism) -> Values:
         """Vectors no longer than the norm, of length 1 for devices that want them so."""
@@ -414,14 +544,12 @@ def coded(
     drop_nulls: bool,
 ) -> list[Coded]:
     """Every column ready for the devices; with a norm, the vectors that the columns are."""
-    import polars as pl
-
-    frame = table(data, names)
+    columns = table(data, names)
     if norm is not None:
-        return [Vectors.bounded(Rows(tuple(names), frame), norm, drop_nulls=drop_nulls)]
+        return [Vectors.bounded(columns.rows(names), norm, drop_nulls=drop_nulls)]
     made: list[Coded] = []
     for name in names:
-        values = Column(name, frame.select(pl.col(name).alias(_VALUE)))
+        values = columns.column(name)
         listed, limits = chosen(categories, name), chosen(bounds, name)
         if limits is None:
             made.append(Choices.of(values, listed, drop_nulls=drop_nulls))
@@ -436,24 +564,110 @@ def coded(
 # --------------------------------------------------------------------------------- tables and files
 
 
-class Answers(NamedTuple):
-    """The different answers of a column, sorted, and how many rows have none.
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The different answers of a column, each with how many rows have it.
 
-    ``single`` of the answers are given by one row each.
+    ``tally`` has the answers and their counts; ``nulls`` of the rows have none.
     """
 
     rows: int
     nulls: int
-    distinct: tuple[str, ...]
-    single: int
+    tally: pl.DataFrame
+
+    @classmethod
+    def of(cls, labels: pl.Series, counts: pl.Series) -> Answers:
+        """Of answers, perhaps some of them repeated, and in how many rows each is."""
+        import polars as pl
+
+        tally = pl.DataFrame({_VALUE: labels, "count": counts.cast(pl.UInt64)})
+        tally = tally.group_by(_VALUE).agg(pl.col("count").sum())
+        nulls = tally.filter(pl.col(_VALUE).is_null())["count"].sum()
+        rows = tally["count"].sum()
+        return cls(int(rows), int(nulls), tally.drop_nulls())
+
+    @property
+    def distinct(self) -> tuple[str, ...]:
+        """The different answers, sorted."""
+        return tuple(self.tally[_VALUE].sort().to_list())
+
+    @property
+    def single(self) -> int:
+        """How many answers are given by one row only."""
+        return int((self.tally["count"] == 1).sum())
+
+    def __add__(self, other: Answers) -> Answers:
+        import polars as pl
+
+        both = pl.concat([self.tally, other.tally])
+        union = Answers.of(both[_VALUE], both["count"])
+        return Answers(self.rows + other.rows, self.nulls + other.nulls, union.tally)
+
+    def require_few(self, name: str) -> None:
+        """Few enough for a list of answers."""
+        expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
+        checks.refuse(self.tally.height > MOST_ANSWERS, expected, column=name)
+
+
+class Source(ABC):
+    """A column, or columns that are read together, wherever their rows are."""
+
+    name: str
+
+    @abstractmethod
+    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
+        """The counts of n people's reports, part by part: every row in one of them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class Table:
+    """Columns on this machine."""
+
+    frame: pl.LazyFrame
+
+    def column(self, name: str, by: str | None = None) -> Column:
+        """One of the columns; with ``by``, another that tells groups of its rows apart."""
+        import polars as pl
+
+        group = [] if by is None else [pl.col(by).alias(_GROUP)]
+        return Column(name, self.frame.select(pl.col(name).alias(_VALUE), *group))
+
+    def rows(self, names: Sequence[str]) -> Rows:
+        """Columns of numbers that are read together."""
+        return Rows(tuple(names), self.frame)
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Source):
     """One column, read anew by every question that is asked of it."""
 
     name: str
     frame: pl.LazyFrame
+
+    def counted(
+        self,
+        counting: Counting,
+        n: int,  # noqa: ARG002
+        bits: Randomness,
+        spend: Spend,
+    ) -> Iterator[Part]:
+        """The counts, a chunk at a time."""
+        return counting.parts(self, bits, spend)
+
+    def groups(self, by: str) -> Answers:
+        """The groups that the rows are in, as answers of the column that they are by."""
+        import polars as pl
+
+        return Column(by, self.frame.select(pl.col(_GROUP).alias(_VALUE))).answers()
+
+    def group(self, label: str) -> Column:
+        """The rows of one group."""
+        group = as_text(_GROUP, self.frame.collect_schema()[_GROUP], self.name)
+        return Column(self.name, self.frame.filter(group == label).select(_VALUE))
+
+    def kind(self) -> pl.DataType:
+        """What the column holds."""
+        return self.frame.collect_schema()[_VALUE]
 
     def size(self) -> tuple[int, int]:
         """How many rows there are, and how many of them have no answer."""
@@ -462,21 +676,23 @@ class Column:
         rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self.name)
         return rows, nulls
 
-    def answers(self) -> Answers:
-        """The different answers; too many of them end the reading early."""
+    def answers(self, *, few: bool = True) -> Answers:
+        """The different answers; too many of them end the reading early, unless not ``few``."""
         import polars as pl
 
-        tally = pl.DataFrame(schema={_VALUE: pl.String, "count": pl.UInt64})
-        rows = nulls = 0
+        empty = pl.Series(_VALUE, [], dtype=pl.String)
+        answers = Answers.of(empty, pl.Series([], dtype=pl.UInt64))
         for batch in _batches(self._labelled(), self.name):
-            chunk = batch.to_series()
-            rows, nulls = rows + chunk.len(), nulls + chunk.null_count()
-            part = chunk.drop_nulls().value_counts().cast({"count": pl.UInt64})
-            tally = pl.concat([tally, part]).group_by(_VALUE).agg(pl.col("count").sum())
-            expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
-            checks.refuse(tally.height > MOST_ANSWERS, expected, column=self.name)
-        single = int((tally["count"] == 1).sum())
-        return Answers(rows, nulls, tuple(tally[_VALUE].sort().to_list()), single)
+            chunk = batch.to_series().alias(_VALUE).value_counts()
+            answers += Answers.of(chunk[_VALUE], chunk["count"])
+            if few:
+                answers.require_few(self.name)
+        return answers
+
+    def texts(self, size: int) -> Iterator[list[str]]:
+        """Everybody's text, so many at a time; nothing for rows without one."""
+        for batch in _batches(self._labelled(), self.name, size):
+            yield batch.to_series().fill_null("").to_list()
 
     def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
         """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
@@ -507,33 +723,52 @@ class Column:
         return Rows((self.name,), self.frame.rename({_VALUE: self.name}))
 
     def _labelled(self) -> pl.LazyFrame:
-        """The column as text: whole numbers without a decimal point, nothing for not-a-number."""
-        import polars as pl
+        return self.frame.select(as_text(_VALUE, self.kind(), self.name))
 
-        value, kind = pl.col(_VALUE), self.frame.collect_schema()[_VALUE]
-        if kind.is_float():
-            number = value.fill_nan(None)
-            whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
-            text = number.cast(pl.Int64, strict=False).cast(pl.String)
-            return self.frame.select(pl.when(whole).then(text).otherwise(number.cast(pl.String)))
-        expected = f"a column of text, numbers or dates ({self.name} holds {kind})"
-        opaque = kind.is_nested() or kind in {pl.Binary, pl.Object}
-        checks.refuse(opaque, expected, column=self.name)
-        return self.frame.select(value.cast(pl.String))
+
+def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
+    """Values as text: whole numbers without a decimal point, nothing for not-a-number."""
+    import polars as pl
+
+    value = pl.col(name)
+    if kind.is_float():
+        number = value.fill_nan(None)
+        whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
+        text = number.cast(pl.Int64, strict=False).cast(pl.String)
+        return pl.when(whole).then(text).otherwise(number.cast(pl.String)).alias(name)
+    expected = f"a column of text, numbers or dates ({column} holds {kind})"
+    opaque = kind.is_nested() or kind in {pl.Binary, pl.Object}
+    checks.refuse(opaque, expected, column=column)
+    return value.cast(pl.String)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Source):
     """Columns of numbers, read together: one row of them per person."""
 
     names: tuple[str, ...]
     frame: pl.LazyFrame
 
+    @property
+    def name(self) -> str:  # type: ignore[override] # a field of columns
+        """What the rows are called."""
+        return spelled(self.names)
+
+    def counted(
+        self,
+        counting: Counting,
+        n: int,  # noqa: ARG002
+        bits: Randomness,
+        spend: Spend,
+    ) -> Iterator[Part]:
+        """The counts, a chunk at a time."""
+        return counting.parts(self, bits, spend)
+
     def size(self) -> tuple[int, list[int], int]:
         """How many rows there are, how many lack a number in each column, and in any."""
         import polars as pl
 
-        numbers = self._numbers()
+        numbers = self.numbers()
         counts = self.frame.select(
             pl.len().alias("rows"),
             *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
@@ -544,11 +779,11 @@ class Rows:
 
     def vectors(self) -> Iterator[Numbers]:
         """Rows of numbers; those that lack one are left out."""
-        frame = self.frame.select(self._numbers()).drop_nulls()
+        frame = self.frame.select(self.numbers()).drop_nulls()
         for batch in _batches(frame, self.names[0], max(1, CHUNK // len(self.names))):
             yield batch.to_numpy()
 
-    def _numbers(self) -> list[pl.Expr]:
+    def numbers(self) -> list[pl.Expr]:
         """The columns as floating-point numbers, nothing for not-a-number."""
         import polars as pl
 
@@ -565,22 +800,35 @@ class Rows:
 
 def column(data: object, name: str) -> Column:
     """A column of a table or file, or an error that lists the columns there are."""
-    import polars as pl
-
-    return Column(name, table(data, [name]).select(pl.col(name).alias(_VALUE)))
+    return table(data, [name]).column(name)
 
 
-def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
+def table(data: object, names: Sequence[str]) -> Table:
     """These columns of a table or file, or an error that lists the columns there are.
 
     What is no file is read here, once: a stream has no second time, and the rows of a query may
-    come out otherwise when it is asked again.
+    come out otherwise when it is asked again. Spark's frames stay where they are.
     """
+    if any(each.__module__.startswith("pyspark.sql.") for each in type(data).__mro__):
+        from shoal.engines import spark
+
+        return cast("Table", spark.SparkTable.of(data, names))
+    frame = _opened(data, names)
+    with _reading(names[0]):
+        columns = frame.collect_schema().names()
+    require_columns(names, columns)
+    return Table(frame.select(names))
+
+
+def _opened(data: object, names: Sequence[str]) -> pl.LazyFrame:
+    """A table or file, not yet read."""
     import polars as pl
 
+    if isinstance(data, Table):
+        return data.frame
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
-        frame = data.lazy()
-    elif isinstance(data, str | os.PathLike):
+        return data.lazy()
+    if isinstance(data, str | os.PathLike):
         path = Path(data)
         expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
         checks.refuse(path.suffix.lower() not in _SCANS, expected, data=str(path))
@@ -588,19 +836,15 @@ def table(data: object, names: Sequence[str]) -> pl.LazyFrame:
         checks.refuse(not path.stat().st_size, "a file with at least one row", data=str(path))
         # Text stays text: what an answer looks like must not depend on the rows before it.
         scan, options = _SCANS[path.suffix.lower()]
-        frame = getattr(pl, scan)(path, glob=False, **options)
-    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
-        frame = _imported(data, names)
-    else:
-        expected = (
-            "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
-            "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
-        )
-        raise InvalidArgumentError("data", type(data).__name__, expected)
-    with _reading(names[0]):
-        columns = frame.collect_schema().names()
-    _require_columns(names, columns)
-    return frame.select(names)
+        frame: pl.LazyFrame = getattr(pl, scan)(path, glob=False, **options)
+        return frame
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+        return _imported(data, names)
+    expected = (
+        "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
+        "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
+    )
+    raise InvalidArgumentError("data", type(data).__name__, expected)
 
 
 def label_of(value: object) -> str:
@@ -622,10 +866,10 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
     except ImportError as error:
         raise MissingExtraError("reading this table", "pandas") from error
     except (ValueError, TypeError) as error:
-        expected = f"one kind of value in a column ({_first_line(error)})"
+        expected = f"one kind of value in a column ({first_line(error)})"
         raise InvalidArgumentError("column", ", ".join(names), expected) from error
     except Exception as error:  # whatever another library raises is about its own data
-        expected = f"a table that can be read ({_first_line(error)})"
+        expected = f"a table that can be read ({first_line(error)})"
         raise InvalidArgumentError("data", type(data).__name__, expected) from error
     return frame.lazy()
 
@@ -639,18 +883,18 @@ def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — panda
     library = type(data).__module__.partition(".")[0].lstrip("_")
     if hasattr(data, "iloc"):  # pandas, whose names need not be text, and those that follow it
         columns = [str(each) for each in data.columns]
-        _require_columns(names, columns)
+        require_columns(names, columns)
         return data.iloc[:, [columns.index(name) for name in names]]
     if library == "pyarrow" and hasattr(data, "select"):
-        _require_columns(names, data.column_names)
+        require_columns(names, data.column_names)
         return data.select(list(names))
     if library == "duckdb" and hasattr(data, "project"):
-        _require_columns(names, data.columns)
+        require_columns(names, data.columns)
         return data.project(", ".join('"' + name.replace('"', '""') + '"' for name in names))
     return data
 
 
-def _require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
+def require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in names]
     if not missing:
         return
@@ -683,9 +927,9 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        expected = f"readable data in it ({_first_line(error)})"
+        expected = f"readable data in it ({first_line(error)})"
         raise InvalidArgumentError("column", name, expected) from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]

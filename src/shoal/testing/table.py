@@ -5,21 +5,22 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import columns as reading
-from shoal.engines.columns import Codes, Column, label_of
+from shoal.engines.columns import Codes, Column, Counting, Inputs, label_of
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomness import Randomness, simulator
+from shoal.randomness import Randomness, secure, simulator
 from shoal.testing import ranks
 from shoal.testing.designing import Design, design, fresh_coins
 from shoal.testing.question import RunOptions, Wishes, hypothesis
@@ -49,10 +50,8 @@ _TABLES = {
     APART: "nobody is in both tables: each person makes one report",
     TWICE: "each row of a table is one person: nobody is in one table twice",
 }
-_UNLISTED, _NULL = -1, -2  # codes
+_UNLISTED = -1
 _SLACK = 1e-6  # of a sum of rounded probabilities
-_PEOPLE = 1 << 16  # randomized at once
-_MESSAGES = 1 << 20
 _SEEDS = 1 << 48  # that a seed may be given again as an option
 
 
@@ -246,27 +245,31 @@ def run(
     simulations = ranks.number(wishes.get("level", 0.05), simulations)
     _check_groups(data, column, reference=reference, second=second, by=by)
     closeness = second is not None or by is not None
-    columns = [reading.column(table, column) for table in (data, second) if table is not None]
+    columns = [
+        reading.table(table, [column, *([] if by is None else [by])]).column(column, by)
+        for table in (data, second)
+        if table is not None
+    ]
     answers = _answers(columns, categories, reference, closeness=closeness)
     names = [
         str(table) if isinstance(table, str | os.PathLike) else name
         for table, name in ((data, "data"), (second, "second"))
         if table is not None
     ]
-    codes = [_codes(each, answers.labels) for each in columns]
+    for each in columns:
+        _require_listed(each, answers.labels)
     if by is not None:
-        groups, names = _groups(reading.column(data, by))
-        changed = groups.size != codes[0].size
-        checks.refuse(changed, "a table that does not change while read", data=names[0])
-        codes = [codes[0][groups == 0], codes[0][groups == 1]]
-    codes = [
-        _without_nulls(each, f"column {column} of {name}", drop_nulls=drop_nulls)
-        for each, name in zip(codes, names, strict=True)
+        groups = _groups(columns[0], by)
+        columns = [columns[0].group(label) for label in groups]
+        names = [f"{by} = {label}" for label in groups]
+    sizes = [
+        _people(each, f"column {column} of {name}", drop_nulls=drop_nulls)
+        for each, name in zip(columns, names, strict=True)
     ]
     public = [reading.PUBLIC_LIST] * (reading.PUBLIC_LIST in answers.notes)
     public += [GROUPS_PUBLIC] * closeness + [reading.PUBLIC_NULLS] * drop_nulls
     plan = design(
-        n=min(each.size for each in codes),
+        n=min(sizes),
         epsilon=epsilon,
         distance=distance,
         k=None if answers.probabilities else len(answers.labels),
@@ -276,7 +279,7 @@ def run(
         **wishes,
     )
     tester = plan.tester()
-    counts = _collected(tester, codes, progress)
+    counts = _collected(tester, columns, sizes, answers.labels, progress)
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
     verdict = _decided(tester, counts, simulations=simulations, seed=seed)
     people = _TABLES if by is None else _ROWS
@@ -393,64 +396,86 @@ def _answers(
         labels = tuple(map(label_of, categories))
         _require_list("categories", ",".join(labels), labels)
         return AnswerList(labels)
-    import polars as pl
-
     # One list for both tables: what one of them lacks, the other may have.
-    frames = [column.frame for column in columns]
-    together = Column(columns[0].name, frames[0] if len(frames) == 1 else pl.concat(frames))
-    labels = reading.Choices.of(together, drop_nulls=True).labels
+    given = sum((column.answers() for column in columns[1:]), columns[0].answers())
+    given.require_few(columns[0].name)
+    labels = reading.Choices.of(columns[0], answers=given, drop_nulls=True).labels
     return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 
 
 # ------------------------------------------------------------------------------------- the people
 
 
-def _codes(column: Column, labels: tuple[str, ...]) -> Codes:
-    """The number of everybody's answer, one of the list or none at all."""
-    chunks = column.codes(labels, none=_NULL, other=_UNLISTED)
-    codes = np.concatenate([np.empty(0, dtype=np.int64), *chunks])
-    if (codes == _UNLISTED).any():
-        unknown = [label for label in column.answers().distinct if label not in set(labels)]
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Listed(Inputs):
+    """Answers by their number in a list that has all of them; rows without one are left out."""
+
+    source: Column
+    labels: tuple[str, ...]
+
+    @property
+    def nobody(self) -> Codes:
+        """No answers."""
+        return np.empty(0, dtype=np.int64)
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those without an answer."""
+        return self.source.size()
+
+    def chunks(self) -> Iterator[Codes]:
+        """The number of everybody's answer."""
+        for codes in self.source.codes(self.labels, none=None, other=_UNLISTED):
+            if (codes == _UNLISTED).any():
+                raise reading.changed(self.source.name)
+            yield codes
+
+
+def _require_listed(column: Column, labels: tuple[str, ...]) -> None:
+    known = set(labels)
+    unknown = [label for label in column.answers().distinct if label not in known]
+    if unknown:
         more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
         expected = f"every answer in the list of {len(labels):,}, which has no {unknown[0]!r}{more}"
         raise InvalidArgumentError("column", column.name, expected)
-    return codes
 
 
-def _groups(column: Column) -> tuple[Codes, list[str]]:
-    """Which of two groups each row is in, and what the groups are called."""
-    groups = column.answers()
+def _groups(column: Column, by: str) -> tuple[str, ...]:
+    """The two groups of rows."""
+    groups = column.groups(by)
     expected = f"a group in every row ({groups.nulls:,} rows have none)"
-    checks.refuse(groups.nulls, expected, by=column.name)
+    checks.refuse(groups.nulls, expected, by=by)
     expected = f"two groups, not {len(groups.distinct):,} different values"
-    checks.refuse(len(groups.distinct) != 2, expected, by=column.name)
-    codes = np.concatenate(list(column.codes(groups.distinct, none=_NULL, other=_UNLISTED)))
-    return codes, [f"{column.name} = {label}" for label in groups.distinct]
+    checks.refuse(len(groups.distinct) != 2, expected, by=by)
+    return groups.distinct
 
 
-def _without_nulls(codes: Codes, where: str, *, drop_nulls: bool) -> Codes:
-    missing = int((codes == _NULL).sum())
-    rows = f"the {missing:,} of {codes.size:,} rows that have none in {where}"
-    expected = f"an answer in every row (drop_nulls=True leaves out {rows})"
+def _people(column: Column, where: str, *, drop_nulls: bool) -> int:
+    """How many have an answer; nobody may be without one unless such rows are left out."""
+    rows, missing = column.size()
+    lacking = f"the {missing:,} of {rows:,} rows that have none in {where}"
+    expected = f"an answer in every row (drop_nulls=True leaves out {lacking})"
     checks.refuse(not drop_nulls and missing, expected, drop_nulls=drop_nulls)
     expected = f"at least one row with an answer in {where}"
-    checks.refuse(missing == codes.size, expected, rows=0)
-    return codes[codes >= 0]
+    checks.refuse(missing == rows, expected, rows=0)
+    return rows - missing
 
 
-def _collected(tester: Tester, groups: Sequence[Codes], progress: Progress | None) -> list[Counts]:
+def _collected(
+    tester: Tester,
+    columns: Sequence[Column],
+    sizes: Sequence[int],
+    labels: tuple[str, ...],
+    progress: Progress | None,
+) -> list[Counts]:
     """What the analyzer gets of each group: randomized, and counted a piece at a time."""
-    most = max(1, min(_PEOPLE, _MESSAGES // math.ceil(tester.device.messages)))
-    total, done = sum(codes.size for codes in groups), 0
-
-    counts = []
-    for codes in groups:
-        parts = []
-        for start in range(0, codes.size, most):
-            piece = codes[start : start + most]
-            parts.append(tester.device.tally(cast("Any", tester.randomize(piece))))
-            done += piece.size
-            if progress is not None:
-                progress(done, total)
-        counts.append(sum(parts[1:], start=parts[0]))
+    counts: list[Counts] = []
+    for column, size in zip(columns, sizes, strict=True):
+        done = sum(each.n for each in counts)
+        counted = None if progress is None else partial(_advance, progress, done, sum(sizes))
+        counting = Counting(Listed(source=column, labels=labels), tester.device)
+        counts.append(counting.total(size, secure(), progress=counted).counts)
     return counts
+
+
+def _advance(progress: Progress, done: int, total: int, counted: int) -> None:
+    progress(done + counted, total)

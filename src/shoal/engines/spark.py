@@ -1,0 +1,467 @@
+"""Spark data frames, classic and Connect: the rows stay on the cluster, and only counts come back.
+
+Sizes and answers are Spark SQL; what an answer is called is decided here, by the code that labels
+the columns of files. Everybody's reports are made and counted where the rows are: each partition
+runs :class:`~shoal.engines.columns.Counting` on its own rows, in pieces of a chunk, with randomness
+of the operating system, and returns one vector of counts, which the driver adds up. That is one
+result stage and nothing behind it: Spark takes the result of one attempt of each task and drops
+those of all others, and a result that fits into the task's own message is never written anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import shoal
+from shoal import checks
+from shoal.engines import columns
+from shoal.engines.columns import Answers, Column, Counting, Part, Rows, Spend
+from shoal.errors import EngineError, InvalidArgumentError, ShoalError
+from shoal.randomness import Randomness, SecureRandomness, secure
+from shoal.values import Counts
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+DIRECT, RESULTS = "spark.task.maxDirectResultSize", "spark.driver.maxResultSize"
+MESSAGE = "spark.rpc.message.maxSize"
+_VALUE, _GROUP, _COUNT = "value", "group", "count"
+_COUNTED = "n long, cells binary, totals binary, error string"
+_NEEDED = ("shoal", "polars", "numpy", "cryptography")
+_PROBES = 8  # tasks that look whether executors have what they need
+_OVERHEAD = 16 << 10  # bytes of a task's result beside its counts: metrics, most of all
+_RESERVE = 4  # of what the driver may receive, all counts together take a part of this size
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt)): (.*)$", re.MULTILINE)
+_MODULE = re.compile(r"No module named '([\w]+)")
+Local = Callable[["pl.DataFrame"], Column | Rows]
+_checked: set[str] = set()  # sessions whose executors have what they need
+
+
+# ------------------------------------------------------------------------- a table and its columns
+
+
+@dataclass(frozen=True, eq=False)
+class SparkTable:
+    """Columns of a Spark data frame."""
+
+    frame: Any
+    schema: pl.DataFrame  # the same columns as Polars has them, without rows
+
+    @classmethod
+    def of(cls, frame: Any, names: Sequence[str]) -> SparkTable:  # noqa: ANN401 - of either kind
+        """These columns, if nothing that can be known before the first row stands against it."""
+        from pyspark.sql import functions as sql
+
+        with translated():
+            checks.refuse(frame.isStreaming, "a frame that has an end", data="a stream")
+            columns.require_columns(names, frame.columns)
+            narrow = frame.select(*(sql.col(_quoted(name)).alias(name) for name in names))
+            _require_repeatable(narrow)
+            _require_executors(narrow.sparkSession)
+            return cls(narrow, _polars(narrow.limit(0).toArrow()))
+
+    def column(self, name: str, by: str | None = None) -> SparkColumn:
+        """One of the columns; with ``by``, another that tells groups of its rows apart."""
+        return SparkColumn(name, **self._renamed({name: _VALUE} | ({by: _GROUP} if by else {})))
+
+    def rows(self, names: Sequence[str]) -> SparkRows:
+        """Columns of numbers that are read together."""
+        return SparkRows(tuple(names), **self._renamed({name: name for name in names}))
+
+    def _renamed(self, names: dict[str, str]) -> dict[str, Any]:
+        from pyspark.sql import functions as sql
+
+        with translated():
+            chosen = [sql.col(_quoted(name)).alias(new) for name, new in names.items()]
+            frame = self.frame.select(*chosen)
+        return {"frame": frame, "schema": self.schema.select(*names).rename(names)}
+
+
+@dataclass(frozen=True, eq=False)
+class SparkColumn(Column):
+    """One column of a Spark data frame, or of the rows in one group."""
+
+    frame: Any
+    schema: pl.DataFrame = field(kw_only=True)
+    only: str | None = None
+
+    @property
+    def local(self) -> Local:
+        """Makes the same of some of its rows, where these are."""
+        return partial(_column, self.name, self.only)
+
+    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
+        """The counts, partition by partition."""
+        with spend("collect"):
+            return _collected(self, counting, n, bits)
+
+    def groups(self, by: str) -> Answers:
+        """The groups that the rows are in, as answers of the column that they are by."""
+        frame, schema = self.frame.select(_GROUP), self.schema.select(_GROUP)
+        names = {_GROUP: _VALUE}
+        return SparkColumn(
+            by, frame.withColumnsRenamed(names), schema=schema.rename(names)
+        ).answers()
+
+    def group(self, label: str) -> SparkColumn:
+        """The rows of one group."""
+        return replace(self, only=label)
+
+    def kind(self) -> pl.DataType:
+        """What the column holds."""
+        return self.schema.schema[_VALUE]
+
+    def size(self) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no answer."""
+        import polars as pl
+
+        columns.as_text(_VALUE, self.kind(), self.name)  # refuses what has none
+        keys = [] if self.only is None else [_GROUP]
+        lacking = _lacking(_VALUE, self.kind())
+        counts = self._of_group(self._counts(keys, nulls=lacking))
+        rows, nulls = counts.select(pl.col(_COUNT).sum(), pl.col("nulls").sum()).row(0)
+        return int(rows), int(nulls)
+
+    def answers(self, *, few: bool = True) -> Answers:
+        """The different answers, grouped by Spark and labelled here."""
+        text = columns.as_text(_VALUE, self.kind(), self.name)
+        keys = [_VALUE] if self.only is None else [_VALUE, _GROUP]
+        most = columns.MOST_ANSWERS + 2  # one more tells that there are more; and nothing at all
+        counts = self._counts(keys, most=most * len(keys) if few else None)
+        counts = self._of_group(counts).with_columns(text)
+        answers = Answers.of(counts[_VALUE], counts[_COUNT])
+        if few:
+            answers.require_few(self.name)
+        return answers
+
+    @property
+    def _numeric(self) -> SparkRows:
+        names = {_VALUE: self.name}
+        frame = self.frame.select(_VALUE).withColumnsRenamed(names)
+        return SparkRows((self.name,), frame, schema=self.schema.select(_VALUE).rename(names))
+
+    def _counts(
+        self, keys: Sequence[str], *, most: int | None = None, **flags: object
+    ) -> pl.DataFrame:
+        """How many rows have each value of the keys, and how many of them each flag."""
+        from pyspark.sql import functions as sql
+
+        flagged = (sql.count(sql.when(flag, 1)).alias(name) for name, flag in flags.items())
+        with translated(self.name):
+            # A value of text with a collation of its own is more than one answer.
+            values = [
+                sql.col(key).cast("string").alias(key) if self._is_text(key) else key
+                for key in keys
+            ]
+            counts = self.frame.groupBy(*values).agg(sql.count(sql.lit(1)).alias(_COUNT), *flagged)
+            counts = counts if most is None else counts.limit(most)
+            return _polars(counts.toArrow())
+
+    def _is_text(self, key: str) -> bool:
+        import polars as pl
+
+        return self.schema.schema[key] == pl.String
+
+    def _of_group(self, counts: pl.DataFrame) -> pl.DataFrame:
+        if self.only is None:
+            return counts
+        return counts.filter(columns.as_text(_GROUP, counts.schema[_GROUP], self.name) == self.only)
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRows(Rows):
+    """Columns of numbers of a Spark data frame, read together."""
+
+    frame: Any
+    schema: pl.DataFrame = field(kw_only=True)
+
+    @property
+    def local(self) -> Local:
+        """Makes the same of some of the rows, where these are."""
+        return partial(_rows, self.names)
+
+    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
+        """The counts, partition by partition."""
+        with spend("collect"):
+            return _collected(self, counting, n, bits)
+
+    def size(self) -> tuple[int, list[int], int]:
+        """How many rows there are, how many lack a number in each column, and in any."""
+        import polars as pl
+        from pyspark.sql import functions as sql
+
+        _rows(self.names, self.schema).numbers()  # refuses columns that are none of numbers
+        if pl.String in self.schema.dtypes:
+            return self._text_size()
+        lacking = [_lacking(_quoted(name), kind) for name, kind in self.schema.schema.items()]
+        any_lacking = lacking[0]
+        for each in lacking[1:]:
+            any_lacking |= each
+        counts = [sql.count(sql.when(each, 1)) for each in (*lacking, any_lacking)]
+        with translated(self.name):
+            (row,) = self.frame.agg(sql.count(sql.lit(1)), *counts).collect()
+        rows, *nulls, without = row
+        return rows, nulls, without
+
+    def _text_size(self) -> tuple[int, list[int], int]:
+        """What text is a number is what Polars says, not Spark's own rules."""
+        task = partial(_sizes_of_partition, self.names)
+        with translated(self.name):
+            rows = self.frame.mapInArrow(task, "sizes binary").collect()
+        sizes = np.zeros(len(self.names) + 2, dtype=np.int64)
+        for row in rows:
+            sizes += np.frombuffer(row.sizes, dtype=np.int64)
+        total, *nulls, without = sizes.tolist()
+        return total, nulls, without
+
+
+def _column(name: str, only: str | None, rows: pl.DataFrame) -> Column:
+    column = Column(name, rows.lazy())
+    return column if only is None else column.group(only)
+
+
+def _rows(names: tuple[str, ...], rows: pl.DataFrame) -> Rows:
+    return Rows(names, rows.lazy())
+
+
+def _lacking(name: str, kind: pl.DataType) -> Any:  # noqa: ANN401 - a column of Spark
+    """Where there is no value; not-a-number is none."""
+    from pyspark.sql import functions as sql
+
+    value = sql.col(name)
+    return value.isNull() | sql.isnan(value) if kind.is_float() else value.isNull()
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _polars(table: pa.Table) -> pl.DataFrame:
+    """Rows as Polars has them. An instant has no time zone: that of the session is left out."""
+    import polars as pl
+
+    frame = pl.DataFrame(table)
+    zoned = [
+        pl.col(name).dt.convert_time_zone("UTC")
+        for name, kind in frame.schema.items()
+        if isinstance(kind, pl.Datetime) and kind.time_zone is not None
+    ]
+    return frame.with_columns(zoned)
+
+
+# ------------------------------------------------------------------------ the counts of partitions
+
+
+def _collected(
+    source: SparkColumn | SparkRows, counting: Counting, n: int, bits: Randomness
+) -> Iterator[Part]:
+    """One job, one stage: every partition's counts."""
+    seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
+    checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
+    rows, lacking = counting.inputs.size()
+    if n not in {rows, rows - lacking}:
+        raise columns.changed(source.name)
+    local, width = source.local, len(source.schema.columns)
+    counting = replace(counting, inputs=replace(counting.inputs, source=local(source.schema)))
+    most = _most_partitions(source.frame.sparkSession, counting)
+    task = partial(_counts_of_partition, counting, local, columns.CHUNK // width)
+    with translated(source.name):
+        # Fewer partitions where their counts would be too much together: no exchange.
+        parts = source.frame.coalesce(most).mapInArrow(task, _COUNTED).collect()
+    for part in parts:
+        if part.error is not None:
+            raise InvalidArgumentError(*json.loads(part.error))
+    return (
+        Part(
+            Counts(np.frombuffer(part.cells, dtype=np.int64), part.n),
+            np.frombuffer(part.totals) if counting.truth else None,
+        )
+        for part in parts
+    )
+
+
+def _most_partitions(session: Any, counting: Counting) -> int:  # noqa: ANN401 - of either kind
+    """How many vectors of counts the driver may receive; an error if one is too large by itself."""
+    device, inputs = counting.device, counting.inputs
+    nobody = inputs.inputs(inputs.nobody, device)
+    cells = len(device.tally(device.randomize(nobody)).cells)
+    totals = len(inputs.totals(inputs.nobody)) if counting.truth else 0
+    size = 8 * (cells + totals) + _OVERHEAD
+    direct, results = _setting(session, DIRECT, "1m"), _setting(session, RESULTS, "1g")
+    message = _setting(session, MESSAGE, "128", unit="m")
+    if size > min(direct, message):
+        wanted = -(-size // _UNITS["m"])
+        advice = f"{DIRECT}={wanted}m"
+        advice += f" and {MESSAGE}={wanted + 1}" if size > message else ""
+        expected = (
+            f"counts that a task returns by itself: {cells:,} cells are {size:,} bytes, and more "
+            f"than {min(direct, message):,} would be stored by executors, perhaps on disk (make "
+            f"the session with {advice}, or ask for fewer answers)"
+        )
+        raise InvalidArgumentError("cells", cells, expected)
+    together = results // _RESERVE if results else 1 << 40
+    expected = f"room for one task's counts in the driver (make the session with {RESULTS} larger)"
+    checks.refuse(size > together, expected, cells=cells)
+    return together // size
+
+
+def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # noqa: ANN401
+    """A size in bytes, as Spark writes it: 1048576, 1024k, 1m, 1mb."""
+    text = str(session.conf.get(name, default)).strip().lower()
+    number, letter = re.fullmatch(r"(\d+)\s*([bkmgtp]?)b?", text).groups()  # type: ignore[union-attr]
+    return int(number) * _UNITS[letter or unit]
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pl.DataFrame]:
+    """A partition's rows, a chunk at a time: Spark's own batches are small."""
+    import pyarrow as pa
+
+    rows, collected = 0, list[Any]()
+    for batch in batches:
+        rows += batch.num_rows
+        collected.append(batch)
+        if rows >= size:
+            yield _polars(pa.Table.from_batches(collected))
+            rows, collected = 0, []
+    if rows:
+        yield _polars(pa.Table.from_batches(collected))
+
+
+def _counts_of_partition(
+    counting: Counting, local: Local, size: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: the counts of all its rows in one row, nothing if it has none."""
+    import pyarrow as pa
+
+    total: Part | None = None
+    bits, error = secure(), None
+    try:
+        for rows in _pieces(batches, size):
+            for part in counting.parts(local(rows), bits):
+                total = part if total is None else total + part
+    except InvalidArgumentError as refused:  # not raised: Spark would only try again
+        error = json.dumps([refused.name, str(refused.value), refused.expected])
+        total = Part(Counts(np.zeros(0, dtype=np.int64), 0))
+    if total is not None:
+        totals = np.zeros(0) if total.totals is None else total.totals
+        cells = np.ascontiguousarray(total.counts.cells, dtype=np.int64)
+        row = {"n": [total.counts.n], "cells": [cells.tobytes()], "totals": [totals.tobytes()]}
+        texts = pa.array([error], type=pa.string())
+        yield pa.RecordBatch.from_pydict(row | {"error": texts})
+
+
+def _sizes_of_partition(
+    names: tuple[str, ...], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: how many rows it has, and how many of them lack a number, in one row."""
+    import pyarrow as pa
+
+    sizes = np.zeros(len(names) + 2, dtype=np.int64)
+    for rows in _pieces(batches, columns.CHUNK // len(names)):
+        total, nulls, lacking = _rows(names, rows).size()
+        sizes += np.array([total, *nulls, lacking])
+    yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})
+
+
+# ---------------------------------------------------------- what must hold before anything is done
+
+
+def _require_repeatable(frame: Any) -> None:  # noqa: ANN401 - of either kind
+    """Every pass has to see the same rows. Connect does not show the plan: sizes are compared."""
+    plan = getattr(frame, "_jdf", None)
+    repeatable = plan is None or plan.queryExecution().optimizedPlan().deterministic()
+    expected = "rows that stay the same when they are read again (write a random sample to a table)"
+    checks.refuse(not repeatable, expected, data="a frame that is not deterministic")
+
+
+def _require_executors(session: Any) -> None:  # noqa: ANN401 - of either kind
+    """The executors have this version of Shoal, and what it needs: asked once in a session."""
+    classic = getattr(session, "_sc", None)
+    name = classic.applicationId if classic is not None else session.session_id
+    if name in _checked:
+        return
+    tasks = session.range(_PROBES, numPartitions=_PROBES)
+    rows = tasks.mapInArrow(_probe_for(_NEEDED), "versions string").collect()
+    for row in rows:
+        versions = json.loads(row.versions)
+        lacking = next((module for module in _NEEDED if versions[module] is None), None)
+        if lacking is not None:
+            raise _not_installed(lacking)
+        if versions["shoal"] != shoal.__version__:
+            raise _not_installed(f"shoal of this version, but {versions['shoal']}")
+    _checked.add(name)
+
+
+def _not_installed(what: str) -> EngineError:
+    return EngineError(
+        "Spark",
+        f"the Python of its executors has no {what}",
+        f"install shoal[spark] {shoal.__version__} there, or say which Python they run by "
+        "PYSPARK_PYTHON (spark.pyspark.python)",
+    )
+
+
+def _probe_for(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A function that needs nothing of ours to be read by an executor."""
+
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+        import importlib
+        import json
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        versions = {}
+        for name in modules:
+            try:
+                versions[name] = importlib.import_module(name).__version__
+            except ImportError:
+                versions[name] = None
+        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(versions)]})
+
+    probe.__module__ = "__main__"  # sent as it is, not by its name in a module that may be missing
+    return probe
+
+
+@contextmanager
+def translated(name: str | None = None) -> Iterator[None]:
+    """What goes wrong in Spark, in one line of ours: never its stack traces."""
+    try:
+        yield
+    except ShoalError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.", "grpc")):
+            raise
+        from pyspark.errors import AnalysisException
+
+        line = first_line(error)
+        missing = _MODULE.search(line)
+        if missing:
+            raise _not_installed(missing[1]) from None
+        if isinstance(error, AnalysisException):
+            expected = f"a frame that Spark can read ({line})"
+            what = ("data", type(error).__name__) if name is None else ("column", name)
+            raise InvalidArgumentError(*what, expected) from None
+        raise EngineError("Spark", line, "nothing was released") from None
+
+
+def first_line(error: BaseException) -> str:
+    """What Spark says went wrong: the Python error in an executor, or the first line of its own."""
+    text = str(error)
+    raised = _RAISED.findall(text) if "Traceback" in text else []
+    if raised:
+        return ": ".join(raised[-1])
+    line = next((each.strip() for each in text.splitlines() if each.strip()), "no reason given")
+    return re.sub(r"^\[[\w.]+\]\s*|\s*SQLSTATE: \w+$", "", line)
