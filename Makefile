@@ -1,6 +1,6 @@
 # Needs make and Python 3.11 or newer, nothing else: every target makes the environment it runs in.
 # Another interpreter: make PYTHON=/path/to/python demo
-# Node and Chromium are found or installed (setup/components.py); another Chromium:
+# Node, Chromium and Java are found or installed (setup/components.py); another Chromium:
 # make SHOAL_CHROMIUM=/path/to/chromium test
 
 PYTHON ?=
@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint bench browser screenshots figures wheel clean FORCE
+.PHONY: help demo test test-slow test-spark lint bench browser screenshots figures wheel clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,10 @@ test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive 
 	@$(SCRIPTS) --if-possible
 	@$(PIP) install -e '.[dev,torch]' opacus scikit-learn
 	$(BIN)/python -m pytest -m slow
+
+test-spark: .venv/.dev .venv/.java ## the tests on Apache Spark: installs it, and Java if it is missing
+	@$(PIP) install -e '.[dev,spark]' dask duckdb
+	$(BIN)/python -m pytest tests/spark
 
 lint: .venv/.dev ## style, formatting and types
 	$(BIN)/ruff check
@@ -74,12 +78,15 @@ clean: ## remove caches and build products (the environment too: rm -rf .venv)
 	@touch .venv/.runtime $@
 
 # What is recorded there and still exists is not looked for again, and its file not touched. What
-# cannot be had stops nobody: the reason is in .venv/.node-missing or .venv/.chromium-missing.
+# cannot be had stops nobody: the reason is in .venv/.node-missing and the like.
 .venv/.node: .venv/.made FORCE
 	@$(BIN)/python setup/components.py node
 
 .venv/.chromium: .venv/.dev FORCE
 	@$(BIN)/python setup/components.py chromium
+
+.venv/.java: .venv/.made FORCE
+	@$(BIN)/python setup/components.py java
 
 # An environment works only where it was made: one that was copied, has lost its interpreter or is
 # too old is made anew. Its own pip says where it lives. The file is touched only then, so that

@@ -1,15 +1,16 @@
-"""Node and Chromium: found on this machine, or installed; if neither can be, the reason is kept.
+"""Node, Chromium and Java: found on this machine, or installed; if neither can be, the reason is kept.
 
-    python setup/components.py node chromium
+    python setup/components.py node chromium java
 
-writes where they are into the environment that runs it: ``.node`` (node and npm, a line each) and
-``.chromium``. What can neither be found nor installed fails nothing here: ``.node-missing`` or
-``.chromium-missing`` says why, and the tests that need it are skipped with that reason.
+writes where they are into the environment that runs it: ``.node`` (node and npm, a line each),
+``.chromium`` and ``.java``. What can neither be found nor installed fails nothing here:
+``.node-missing`` and the like say why, and the tests that need it are skipped with that reason.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 ENVIRONMENT = Path(sys.prefix)
 OLDEST_NODE = 20
+OLDEST_JAVA = 17  # that Spark runs on
 PATIENCE = 900  # seconds for one installation
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # What a browser does by itself and tests do not want: asking its makers about forms, the time and
@@ -157,35 +159,40 @@ def _chromium_candidates() -> Iterator[str]:
 def _chromium_ways() -> list[Way]:
     if os.environ.get("SHOAL_CHROMIUM"):
         return []
-    ways = []
-    may = _may_install()
-    if may is not None:
-        apt = (*may, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *_APT)
-        install = (*apt, "install", "-y", "--no-install-recommends", "chromium")
-        ways = [
-            Way("apt-get install chromium", (install,)),
-            Way("apt-get update, then install chromium", ((*apt, "update"), install)),
-        ]
     own = (sys.executable, "-m", "playwright", "install", "chromium")
-    return [*ways, Way("playwright install chromium", (own,))]
+    packaged = _apt_ways("Chromium", "chromium")
+    return [*packaged, Way("playwright install chromium", (own,))]
 
 
-def _may_install() -> Command | None:
+def _apt_ways(title: str, package: str) -> list[Way]:
+    """With the system's own packages, where they are Debian's and it is allowed."""
+    may = _may_install(title)
+    if may is None:
+        return []
+    apt = (*may, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *_APT)
+    install = (*apt, "install", "-y", "--no-install-recommends", package)
+    return [
+        Way(f"apt-get install {package}", (install,)),
+        Way(f"apt-get update, then install {package}", ((*apt, "update"), install)),
+    ]
+
+
+def _may_install(title: str) -> Command | None:
     """What goes before ``apt-get`` to be allowed to; None where there is none, or no right to."""
     if not shutil.which("apt-get"):
         return None
     if _is_root():
         return ()
-    if shutil.which("sudo") and _allows_sudo() and _finishes(("sudo", "-n", "true")) is None:
+    if shutil.which("sudo") and _allows_sudo(title) and _finishes(("sudo", "-n", "true")) is None:
         return ("sudo", "-n")
     return None
 
 
-def _allows_sudo() -> bool:
+def _allows_sudo(title: str) -> bool:
     """Whoever runs this is asked, or has said so before: SHOAL_SUDO=yes or no."""
     answer = os.environ.get("SHOAL_SUDO")
     if answer is None and sys.stdin.isatty():
-        answer = input("Chromium, for the tests, can be installed with sudo apt-get. Do so? [y/N] ")
+        answer = input(f"{title}, for the tests, can be installed with sudo apt-get. Do so? [y/N] ")
     return (answer or "").strip().lower() in {"y", "yes"}
 
 
@@ -207,12 +214,38 @@ def _starts(path: str) -> bool:
     return "<p>shoal</p>" in shown
 
 
-# Either
+# Java
+
+
+def find_java() -> Found:
+    """Java that Spark runs on: that of JAVA_HOME, or the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    where = f"in JAVA_HOME, which is {home}" if home else "on the PATH"
+    if not path:
+        raise MissingError(f"no java is {where}")
+    said = run((path, "-version"), timeout=60).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        told = version[1] if version else "unknown"
+        raise MissingError(f"{path} is version {told}, older than {OLDEST_JAVA}")
+    return (path,)
+
+
+def _java_ways() -> list[Way]:
+    if os.environ.get("JAVA_HOME"):
+        return []
+    named = ["default-jre-headless", f"openjdk-{OLDEST_JAVA}-jre-headless"]
+    return [way for package in reversed(named) for way in _apt_ways("Java", package)]
+
+
+# Each of them
 
 
 COMPONENTS = {
     "node": Component("node", "Node", find_node, _node_ways),
     "chromium": Component("chromium", "Chromium", find_chromium, _chromium_ways),
+    "java": Component("java", "Java", find_java, _java_ways),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,16 +18,22 @@ if TYPE_CHECKING:
 _WHAT = "What is collected"
 _HOW = "How private: one of"
 _CROWD = "Who takes part"
+_WHERE = "Where it is computed"
 _COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
 
 
 Split = Literal["compose", "divide"]  # how the budget is shared by several columns
+Engine = Literal["local", "spark"]
 
 
 class RunOptions(Options):
     """What is collected, how private, from whom, and what to make of it."""
 
-    data: Path = option("A table, one person per row: CSV, Parquet, Arrow.", name="FILE")
+    data: list[str] = option(
+        "A table, one person per row: CSV, Parquet, Arrow. With --engine spark also several, "
+        "directories of them, and places that Spark can read.",
+        name="FILE",
+    )
     column: list[str] | None = option("The column to collect; several if repeated.", _WHAT, "NAME")
     columns: str | None = option(
         "The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"
@@ -74,6 +81,15 @@ class RunOptions(Options):
     honest_fraction: float | None = option(
         "The fraction of people that follows the protocol.", _CROWD
     )
+    engine: Engine | None = option(
+        "Where rows are read and randomized: in this process (local, unless said) or by Spark.",
+        _WHERE,
+    )
+    master: str | None = option(
+        "With --engine spark: its master (local[*] unless said), or sc://HOST of Spark Connect.",
+        _WHERE,
+        "URL",
+    )
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
     compare_truth: bool = option("Show true values too: no longer private.")
@@ -92,6 +108,7 @@ class RunOptions(Options):
         OneOf(("epsilon", "randomizer", "plan"), "how private"),
         Needs("randomizer", ("local_epsilon",), "its ε0"),
         Needs("local_epsilon", ("randomizer",), "what has this ε0"),
+        Needs("master", ("engine=spark",), "what has a master"),
         Required(
             "column",
             "which column of the file to collect (or --columns for a vector)",
@@ -138,21 +155,35 @@ class RunOptions(Options):
 @command(app, ANALYSE)
 def run(options: RunOptions) -> None:
     """Randomize, shuffle and estimate columns of a table: a chart with its error and its ε."""
-    files.check(report=options.report, csv=options.csv, never=options.data)
+    for path in options.data:
+        files.check(report=options.report, csv=options.csv, never=Path(path))
     if options.open and len(options.column or []) != 1:
         raise RefusedError("--open takes one --column of text")
-    result: Result | OpenResult
+    if options.engine != "spark" and len(options.data) > 1:
+        raise RefusedError(f"{len(options.data)} files: only --engine spark reads several")
     with working("collecting") as progress:
-        import shoal
+        if options.engine == "spark":
+            from shoal.engines import spark_session
 
-        if options.open:
-            (column,) = options.column or []
-            keywords = options.only("epsilon", "delta", "top", "length", "alphabet", *_COLLECTION)
-            result = shoal.heavy_hitters(options.data, column=column, progress=progress, **keywords)
+            tables = spark_session.Files.at(options.data)
+            with spark_session.session(options.master, progress) as spark:
+                result = _collected(options, tables.frame(spark))
         else:
-            result = shoal.run(options.data, progress=progress, **options.keywords())
+            result = _collected(options, Path(options.data[0]), progress)
     files.write(files.text(options.report, result.to_html), (options.csv, result.to_csv))
     if not options.json:
         show_charts(result)
     document = result.document(table=False)
     answer(options, result.to_dict(), document, options.report, options.csv)
+
+
+def _collected(
+    options: RunOptions, data: object, progress: Callable[[int, int], None] | None = None
+) -> Result | OpenResult:
+    import shoal
+
+    if options.open:
+        (column,) = options.column or []
+        keywords = options.only("epsilon", "delta", "top", "length", "alphabet", *_COLLECTION)
+        return shoal.heavy_hitters(data, column=column, progress=progress, **keywords)
+    return shoal.run(data, progress=progress, **options.keywords())

@@ -20,7 +20,8 @@ from shoal.engines.columns import Codes, Column, Counting, Inputs, label_of
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomness import Randomness, secure, simulator
+from shoal.randomizers.base import source
+from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
 from shoal.testing.designing import Design, design, fresh_coins
 from shoal.testing.question import RunOptions, Wishes, hypothesis
@@ -473,7 +474,7 @@ def _collected(
         done = sum(each.n for each in counts)
         counted = None if progress is None else partial(_advance, progress, done, sum(sizes))
         counting = Counting(Listed(source=column, labels=labels), tester.device)
-        counts.append(counting.total(size, secure(), progress=counted).counts)
+        counts.append(counting.total(size, source(None), progress=counted).counts)
     return counts
 
 
