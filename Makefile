@@ -29,7 +29,7 @@ demo: .venv/.runtime .venv/.node ## the tour: what shuffling buys, and a collect
 
 test: .venv/.dev .venv/.node .venv/.chromium ## the tests, without the slow ones
 	@$(SCRIPTS) --if-possible
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/spark
 
 test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive checks that take minutes
 	@$(SCRIPTS) --if-possible

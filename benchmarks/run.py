@@ -6,6 +6,8 @@
 * ``encoding``: reports per second on one core, and decoding; beside the package pure-ldp.
 * ``messages``: people per second and messages per person where they send several.
 * ``run``: a file of ten million rows from end to end.
+* ``spark``: the same on Apache Spark with one worker and two, beside the local engine; with
+  ``--large`` a hundred million rows. Needs the extra ``spark``, and is measured only when named.
 * ``walking``: steps of reports over a network, beside plain Python over NetworkX; a run of peers.
 * ``testing``: null distributions of a test; beside a loop that runs the whole collection.
 * ``learning``: noisy steps, and gradients of single examples; beside Opacus.
@@ -44,6 +46,7 @@ SECTIONS = {
     "encoding": "encoding",
     "messages": "messaging",
     "run": "running",
+    "spark": "spark_cluster",
     "walking": "walking",
     "testing": "testing",
     "learning": "learning",
@@ -53,6 +56,9 @@ SECTIONS = {
     "dashboard": "dashboard",
     "browser": "browser",
 }
+
+
+NAMED = {"kills", "spark"}  # measured only when they are named
 
 
 def main() -> int:
@@ -67,7 +73,8 @@ def main() -> int:
     as_json = asked.json
     os.environ.update(dict.fromkeys(THREADS, "1"))
     results: list[Result] = []
-    sections = [asked.section] if asked.section else [name for name in SECTIONS if name != "kills"]
+    usual = [name for name in SECTIONS if name not in NAMED]
+    sections = [asked.section] if asked.section else usual
     for result in _measured(sections, {"graph": asked.graph, "large": asked.large}):
         results.append(result)
         if not as_json:

@@ -1,4 +1,4 @@
-"""Node, Chromium and Java: found on this machine, or installed; if neither can be, the reason is kept.
+"""Node, Chromium and Java: found here, or installed; if neither can be, the reason is kept.
 
     python setup/components.py node chromium java
 

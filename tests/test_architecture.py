@@ -72,6 +72,8 @@ OPTIONAL = {
     "httpx",
     "prometheus_client",
     "psycopg",
+    "pyarrow",
+    "pyspark",
     "sqlalchemy",
     "starlette",
     "uvicorn",

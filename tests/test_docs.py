@@ -8,7 +8,9 @@ In README.md and below docs/, in the order of each page and in one namespace per
   below it, if there are any, must be what it prints 80 columns wide (a line ``...`` stands for any
   lines);
 * a block may be left out only with a reason, in a comment on the line above it:
-  ``<!-- skip: downloads a gigabyte -->``.
+  ``<!-- skip: downloads a gigabyte -->``;
+* a block with ``<!-- with: spark -->`` above it needs more than ``make test`` installs, and is run
+  by ``make test-spark``.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ OF_A_SHELL = "|&;<>()$*~"
 ANYTHING = "..."
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*)[^`]*$")
+WITH = re.compile(r"<!--\s*with:\s*(?P<what>\w+)\s*-->")
 SKIP = re.compile(r"<!--\s*skip\b:?(?P<reason>.*?)-->")
 NOT_PROSE = re.compile(r"`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
 LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
@@ -59,6 +62,7 @@ class Block:
     source: str
     line: int
     skip: str | None
+    needs: str | None = None
 
     @property
     def is_doctest(self) -> bool:
@@ -82,7 +86,9 @@ def blocks(text: str) -> Iterator[Block]:
             continue
         end = _closing(lines, start + 1, opening["fence"])
         source = textwrap.dedent("\n".join(lines[start + 1 : end])) + "\n"
-        yield Block(opening["language"].lower(), source, start + 2, _skip(lines[:start]))
+        above = lines[:start]
+        language = opening["language"].lower()
+        yield Block(language, source, start + 2, _comment(SKIP, above), _comment(WITH, above))
         start = end + 1
 
 
@@ -95,11 +101,11 @@ def _closing(lines: list[str], start: int, fence: str) -> int:
     raise ValueError(message)
 
 
-def _skip(above: list[str]) -> str | None:
-    """The reason in a skip comment just above a block: None without one, empty without a reason."""
+def _comment(pattern: re.Pattern[str], above: list[str]) -> str | None:
+    """What a comment just above a block says: None without one, empty if it says nothing."""
     before = next((line for line in reversed(above) if line.strip()), "")
-    found = SKIP.search(before)
-    return found["reason"].strip() if found else None
+    found = pattern.search(before)
+    return found[1].strip() if found else None
 
 
 def commands(block: Block) -> Iterator[Command]:
@@ -162,10 +168,16 @@ def desk(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_page_does_what_it_shows(page, desk):
+    work_through(page, desk)
+
+
+def work_through(page: Path, desk: Desk, having: frozenset[str] = frozenset()) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(text_files()[page]):
         if block.skip is not None:
             assert block.skip, f"{page}:{block.line}: a skipped block needs a reason"
+        elif block.needs is not None and block.needs not in having:
+            continue
         elif block.language in PYTHON and block.is_doctest:
             _run_doctest(block, page, namespace)
         elif block.language in PYTHON:
@@ -275,7 +287,8 @@ def test_the_reader_finds_blocks_with_their_reasons():
     assert [block.is_doctest for block in found] == [False, False, True]
     assert [block.line for block in found] == [4, 9, 17]
     assert found[2].source == ">>> x\n1\n"
-    assert _skip(["<!-- skip -->"]) == ""
+    assert _comment(SKIP, ["<!-- skip -->"]) == ""
+    assert _comment(WITH, ["<!-- with: spark -->", ""]) == "spark"
 
 
 def test_the_reader_finds_commands_with_their_output():

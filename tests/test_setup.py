@@ -184,7 +184,7 @@ def test_sudo_is_asked_for(monkeypatch, typed, allowed):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     questions = []
     monkeypatch.setattr("builtins.input", lambda question: questions.append(question) or typed)
-    assert components._allows_sudo() is allowed
+    assert components._allows_sudo("Chromium") is allowed
     assert "sudo" in questions[0]
 
 

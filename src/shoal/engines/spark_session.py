@@ -138,7 +138,9 @@ class Files:
         first, *others = map(_format, paths)
         expected = "files and directories of one format, Parquet or CSV"
         checks.refuse(any(each != first for each in others), expected, data=", ".join(paths))
-        return cls(list(paths), first)
+        # A place that was found here is one of this machine, whatever Spark's own file system is.
+        places = (path if "://" in path else f"file://{Path(path).resolve()}" for path in paths)
+        return cls(list(places), first)
 
     def frame(self, spark: Any) -> Any:  # noqa: ANN401 - Spark's own
         """All of them as one frame; what is in CSV is text."""

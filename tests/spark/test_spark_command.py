@@ -1,0 +1,188 @@
+"""``shoal run --engine spark``, Spark Connect, and clusters that lack something: as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from repository import environment
+from shoal.engines import spark_session
+from shoal.errors import EngineError, InvalidArgumentError
+
+COLORS = ["red"] * 900 + ["green"] * 600 + ["blue"] * 400 + ['"quoted", with a comma'] * 100
+ENVIRONMENT = environment() | {
+    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+
+def python(*words, **variables):
+    return subprocess.run(
+        [sys.executable, *words],
+        env=ENVIRONMENT | variables,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def shoal(*words, **variables):
+    return python("-m", "shoal", *map(str, words), **variables)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """A directory of CSV files; texts with quotes, commas and line breaks, and rows without one."""
+    place = tmp_path_factory.mktemp("lake")
+    table = pl.DataFrame({"color": [*COLORS, None, "two\nlines"], "n": "07"})
+    for part in range(2):
+        table[part::2].write_csv(place / f"{part}.csv")
+    (place / "_SUCCESS").touch()
+    table.write_csv(place.parent / "all.csv")
+    return place
+
+
+def test_the_command_on_spark_is_the_command(lake, tmp_path):
+    words = ("--column", "color", "--epsilon", "1", "--json")
+    page = tmp_path / "report.html"
+    there = shoal("run", lake, *words, "--engine", "spark", "--report", page)
+    assert there.returncode == 0, there.stderr
+    here = json.loads(shoal("run", lake.parent / "all.csv", *words).stdout)
+    found = json.loads(there.stdout)
+    assert found["guarantee"] == here["guarantee"]
+    labels = ([each["value"] for each in of["columns"][0]["estimates"]] for of in (found, here))
+    assert sorted(next(labels)) == sorted(next(labels))
+    assert "blue" in page.read_text()
+    assert there.stderr == ""  # neither warnings nor Spark's own lines
+
+
+def test_what_cannot_be_is_one_line(lake, tmp_path):
+    words = ("--column", "color", "--epsilon", "1", "--engine", "spark")
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    for refused, line in (
+        (shoal("run", tmp_path / "gone", *words), "existing file or directory"),
+        (shoal("run", tmp_path, *words), ".parquet or .csv"),
+        (shoal("run", lake, *words, JAVA_HOME=str(tmp_path / "none")), "apt-get install"),
+        (shoal("run", lake, *words, JAVA_HOME=str(tmp_path)), "is version 11"),
+    ):
+        assert refused.returncode == 2
+        assert refused.stdout == ""
+        assert line in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+
+
+def test_formats_are_not_mixed(lake, tmp_path):
+    pl.DataFrame({"v": [1]}).write_parquet(tmp_path / "v.parquet")
+    assert spark_session.Files.at([str(tmp_path)]).format == "parquet"
+    with pytest.raises(InvalidArgumentError, match="one format"):
+        spark_session.Files.at([str(tmp_path), str(lake)])
+
+
+def test_without_java_there_is_a_line(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match=r"Java 17 or newer, and there is none on the PATH"):
+        spark_session.require_java()
+
+
+CONNECT = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession, functions as sql
+import polars as pl, shoal
+from shoal.errors import InvalidArgumentError
+
+people = pl.read_csv(sys.argv[1], infer_schema=False)
+settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
+builder = SparkSession.builder.remote("local[2]")
+for name, value in settings.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+frame = spark.createDataFrame(people.to_pandas()).repartition(3)
+assert "connect" in type(frame).__module__
+there, here = (shoal.run(data, column="color", epsilon=1.0) for data in (frame, people))
+assert there.guarantee == here.guarantee, (there.guarantee, here.guarantee)
+assert there.columns[0].labels == here.columns[0].labels
+assert there.columns[0].n == here.columns[0].n
+found = shoal.heavy_hitters(frame, column="color", epsilon=2.0, length=5, single=True)
+assert found.n == people.height
+for bad, column in ((frame, "colour"), (frame.filter(sql.rand() < 0.5), "color")):
+    try:
+        shoal.run(bad, column=column, epsilon=1.0)
+    except InvalidArgumentError as error:
+        assert "\\n" not in str(error)
+        print(error)
+    else:
+        raise AssertionError(column)
+spark.stop()
+"""
+
+
+def test_connect_is_spark(lake, tmp_path):
+    script = tmp_path / "connect.py"
+    script.write_text(CONNECT)
+    done = python(script, lake.parent / "all.csv")
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = done.stdout.splitlines()
+    assert "did you mean color" in first
+    assert "data that stays the same" in second
+
+
+BARE = """
+import json, os, sys, warnings
+sys.path[:] = json.loads(sys.argv[1])
+warnings.simplefilter("ignore")
+from pyspark.sql import SparkSession
+import shoal
+from shoal.errors import EngineError
+
+for python, missing in json.loads(sys.argv[2]):
+    os.environ["PYSPARK_PYTHON"] = python
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.log.level", "OFF").getOrCreate()
+    try:
+        shoal.run(spark.range(100).selectExpr("id % 2 as v"), column="v", epsilon=1.0)
+    except EngineError as error:
+        assert f"has no {missing};" in str(error), str(error)
+        assert "\\n" not in str(error) and "install shoal[spark]" in str(error), str(error)
+    else:
+        raise AssertionError(python)
+    spark.stop()
+"""
+
+
+def test_executors_without_shoal(tmp_path):
+    """A Python with nothing in it, and one that has everything but Shoal."""
+    pythons = []
+    for name in ("nothing", "others"):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / name], check=True)
+        (site,) = (tmp_path / name / "lib").glob("python*/site-packages")
+        pythons.append(str(tmp_path / name / "bin" / "python"))
+    for directory in map(Path, sys.path):
+        for entry in directory.iterdir() if "site-packages" in directory.parts else ():
+            if "shoal" not in entry.name and not (site / entry.name).exists():
+                (site / entry.name).symlink_to(entry)
+    script = tmp_path / "bare.py"
+    script.write_text(BARE)
+    paths = [path for path in sys.path if path]
+    asked = [(pythons[0], "pyarrow"), (pythons[1], "shoal")]
+    done = subprocess.run(
+        [sys.executable, script, json.dumps(paths), json.dumps(asked)],
+        env={key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

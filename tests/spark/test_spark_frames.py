@@ -1,0 +1,271 @@
+"""A frame of Spark is a table like any other: the same labels, sizes, guarantee and law."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import shoal
+from shoal import testing
+from shoal.engines import columns, spark
+from shoal.engines.columns import Choices, Counting
+from shoal.errors import EngineError, InvalidArgumentError
+from shoal.randomizers.response import RandomizedResponse
+from shoal.randomness import secure, simulated
+from spark_kit import spark_session
+
+NAN = float("nan")
+INSTANT = dt.datetime(2024, 5, 6, 7, 8, 9, 123456)  # noqa: DTZ001 - one without a zone, too
+KINDS = {
+    "whole": [3, -20, None, 3, 0],
+    "small": pl.Series([1, 2, None, 2, 1], dtype=pl.Int8),
+    "float": [1.0, 2.5, NAN, None, -0.0],
+    "single": pl.Series([0.1, 1e20, 7.0, NAN, 0.1], dtype=pl.Float32),
+    "flag": [True, None, False, True, True],
+    "day": [dt.date(2020, 1, 2), dt.date(1969, 12, 31), None, None, dt.date(2020, 1, 2)],
+    "moment": [INSTANT, None, dt.datetime(1999, 1, 1), INSTANT, INSTANT],  # noqa: DTZ001
+    "instant": pl.Series([INSTANT, None, INSTANT, INSTANT, None]).dt.replace_time_zone("UTC"),
+    "price": [Decimal("1.50"), Decimal("-2.00"), None, Decimal("1.50"), Decimal("0.25")],
+    "text": ["a", "B", None, " b", ""],
+    "odd `name.": ["x", "y", "x", None, "x"],
+    "digits": ["1", " 2 ", "x", None, "1e1"],
+}
+TABLE = pl.DataFrame(KINDS)
+PEOPLE = 3000
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Two workers, in a time zone that is not that of the labels."""
+    place = tmp_path_factory.mktemp("spark")
+    with spark_session(place, **{"spark.sql.session.timeZone": "Asia/Tokyo"}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def table(session, tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "table.parquet"
+    TABLE.write_parquet(path)
+    return session.read.parquet(str(path))
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(5)
+    return pl.DataFrame(
+        {
+            "color": rng.choice(["red", "green", "blue"], PEOPLE, p=[0.5, 0.3, 0.2]),
+            "age": rng.integers(18, 90, PEOPLE),
+            "x": rng.normal(0, 0.3, PEOPLE),
+            "y": rng.normal(0.2, 0.3, PEOPLE),
+            "old": np.arange(PEOPLE) % 2 == 0,
+        }
+    ).with_columns(
+        pl.when(pl.int_range(PEOPLE) % 10 == 0).then(None).otherwise(pl.col("color")).alias("gaps")
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(session, people, tmp_path_factory):
+    """The people in three files: more partitions than workers."""
+    place = tmp_path_factory.mktemp("people")
+    for part in range(3):
+        people[part::3].write_parquet(place / f"{part}.parquet")
+    return session.read.parquet(str(place))
+
+
+@pytest.mark.parametrize("name", TABLE.columns)
+def test_every_kind_of_value_has_the_same_labels_and_size(table, name):
+    there, here = columns.column(table, name), columns.column(TABLE, name)
+    assert there.size() == here.size()
+    one, two = there.answers(), here.answers()
+    assert (one.rows, one.nulls, one.single) == (two.rows, two.nulls, two.single)
+    assert one.distinct == two.distinct
+    counted = (answers.tally.sort("value").rows() for answers in (one, two))
+    assert next(counted) == next(counted)
+
+
+@pytest.mark.parametrize("name", ["whole", "float", "single", "price", "digits"])
+def test_every_kind_of_number_has_the_same_size(table, name):
+    assert columns.column(table, name).numeric_size() == columns.column(TABLE, name).numeric_size()
+
+
+def test_what_is_no_number_is_refused_as_everywhere(table):
+    for name in ("flag", "day"):
+        with pytest.raises(InvalidArgumentError, match="a column of numbers"):
+            columns.column(table, name).numeric_size()
+    nested = table.selectExpr("array(1, 2) as v")
+    with pytest.raises(InvalidArgumentError, match="a column of text, numbers or dates"):
+        shoal.run(nested, column="v", epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"column": "color", "epsilon": 1.0},
+        {"column": "gaps", "epsilon": 1.0},
+        {"column": "gaps", "epsilon": 1.0, "drop_nulls": True, "compare_truth": True},
+        {"column": "color", "categories": ["red", "green"], "epsilon": 1.0},
+        {"column": "color", "randomizer": "grr", "local_epsilon": 3.0, "honest_fraction": 0.9},
+        {"column": "color", "epsilon": 1.0, "messages_cap": 20, "choose": "zero-sum"},
+        {"column": "age", "bounds": (0, 100), "epsilon": 1.0, "compare_truth": True},
+        {"column": ["color", "age"], "bounds": {"age": (0, 100)}, "epsilon": 1.0},
+        {"columns": ["x", "y"], "norm": 1.0, "epsilon": 1.0, "compare_truth": True},
+    ],
+    ids=[
+        "answers",
+        "nulls",
+        "dropped",
+        "list",
+        "randomizer",
+        "messages",
+        "numbers",
+        "two",
+        "vector",
+    ],
+)
+def test_a_run_is_the_same_run(frame, people, options):
+    there, here = shoal.run(frame, **options), shoal.run(people, **options)
+    assert there.guarantee == here.guarantee
+    assert (there.notes, there.warnings) == (here.notes, here.warnings)
+    for one, two in zip(there.columns, here.columns, strict=True):
+        assert (one.labels, one.n, one.guarantee) == (two.labels, two.n, two.guarantee)
+        assert one.randomizer == two.randomizer
+        if one.truth is not None:
+            assert one.truth == pytest.approx(two.truth)
+        for low, high in [_apart(one.estimate, two.estimate)]:
+            assert (low <= high).all()
+
+
+def _apart(one, two):
+    """The distance of two estimates, and what it may be (once in 1e9)."""
+    value = "frequencies" if hasattr(one, "frequencies") else "mean"
+    error = "standard_errors" if hasattr(one, "standard_errors") else "standard_error"
+    distance = np.abs(np.atleast_1d(getattr(one, value)) - np.atleast_1d(getattr(two, value)))
+    return distance, 6.1 * np.hypot(getattr(one, error), getattr(two, error)) + 1e-12
+
+
+def test_a_plan_is_kept(frame):
+    plan = shoal.plan(epsilon=1.0, delta=1e-6, n=PEOPLE, categories=3)
+    assert shoal.run(frame, column="color", plan=plan).guarantee.epsilon <= 1.0 + 1e-6
+
+
+def test_two_hundred_small_runs_have_the_same_law(frame, people):
+    device = RandomizedResponse(k=3, epsilon=1.0)
+    truth = people["color"].value_counts().sort("color")["count"].to_numpy() / PEOPLE
+    scores = {}
+    for name, data in {"spark": frame.coalesce(2), "polars": people}.items():
+        coded = Choices.of(columns.column(data, "color"), drop_nulls=False)
+        estimates = [
+            device.estimate(Counting(coded, device).total(PEOPLE, secure()).counts)
+            for _ in range(200)
+        ]
+        errors = np.array([each.frequencies - truth for each in estimates])
+        deviations = np.array([each.standard_errors for each in estimates])
+        scores[name] = errors / deviations
+    for each in scores.values():
+        # Two of three fractions are free: 400 of the squares are.
+        free = (each**2)[:, :2].sum()
+        assert stats.chi2(400).ppf(1e-8) / 2 < free < 2 * stats.chi2(400).ppf(1 - 1e-8)
+        assert np.abs(each.mean(axis=0)).max() < 6 / np.sqrt(200)
+    assert stats.ks_2samp(scores["spark"][:, 0], scores["polars"][:, 0]).pvalue > 1e-7
+
+
+def test_one_result_stage_and_no_exchange(session, frame):
+    context = session.sparkContext
+    coded = Choices.of(columns.column(frame, "color"), drop_nulls=False)
+    counting = Counting(coded, RandomizedResponse(k=3, epsilon=1.0))
+    context.setJobGroup("counts", "")
+    try:
+        assert counting.total(PEOPLE, secure()).counts.n == PEOPLE
+        tracker = context.statusTracker()
+        last = max(tracker.getJobIdsForGroup("counts"))
+        (stage,) = tracker.getJobInfo(last).stageIds
+        assert tracker.getStageInfo(stage).numTasks == frame.rdd.getNumPartitions()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_tasks_draw_their_own_randomness(frame):
+    with pytest.raises(InvalidArgumentError, match="no randomness for a Spark frame"):
+        shoal.run(frame, column="color", epsilon=1.0, randomness=simulated(1))
+
+
+def test_frequent_texts_are_found(session, tmp_path):
+    texts = ["maple"] * 3000 + ["oak"] * 2000 + ["birch"] * 1000
+    path = tmp_path / "texts.parquet"
+    pl.DataFrame({"tree": [*texts, None]}).write_parquet(path)
+    options = {"column": "tree", "epsilon": 2.0, "length": 6, "single": True, "compare_truth": True}
+    there = shoal.heavy_hitters(session.read.parquet(str(path)), **options)
+    here = shoal.heavy_hitters(path, **options)
+    assert there.guarantee == here.guarantee
+    assert [item.label for item in there.items] == [item.label for item in here.items]
+    assert [item.truth for item in there.items] == [item.truth for item in here.items]
+    assert there.notes == here.notes
+
+
+def test_a_vector_that_would_be_stored_is_refused(session, frame):
+    several = {"column": "color", "epsilon": 1.0, "length": 64, "messages_cap": 20}
+    with pytest.raises(InvalidArgumentError, match=r"maxDirectResultSize=\d+m"):
+        shoal.heavy_hitters(frame.crossJoin(session.range(200)), **several)
+
+
+def test_tests_of_a_column(frame, people):
+    for options in ({}, {"by": "old"}, {"second": people}):
+        asked = {"column": "color", "epsilon": 1.0, "distance": 0.2, "simulations": 99} | options
+        there, here = testing.run(frame, **asked), testing.run(people, **asked)
+        assert there.verdict.guarantee == here.verdict.guarantee
+        assert there.names == here.names
+        assert there.verdict.sizes == here.verdict.sizes
+        assert there.verdict.rejected is (not options)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"column": "colour"}, "did you mean color"),
+        ({"column": "gaps", "bounds": (0, 1)}, "a number in every row"),
+        ({"columns": ["x", "color"], "norm": 1.0}, "a number in every row"),
+    ],
+)
+def test_bad_input_is_one_line(frame, options, line):
+    with pytest.raises(InvalidArgumentError, match=line) as refused:
+        shoal.run(frame, epsilon=1.0, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_frames_that_change_are_refused(frame, monkeypatch):
+    from pyspark.sql import functions as sql
+
+    with pytest.raises(InvalidArgumentError, match="stay the same when they are read again"):
+        shoal.run(frame.filter(sql.rand() < 0.5), column="color", epsilon=1.0)
+    monkeypatch.setattr(spark, "_require_repeatable", lambda _: None)
+    with pytest.raises(InvalidArgumentError, match="data that stays the same"):
+        shoal.run(frame.filter(sql.rand() < 0.5), column="color", epsilon=1.0)
+    # What is not used need not be the same twice.
+    assert shoal.run(frame.withColumn("r", sql.rand()), column="color", epsilon=1.0).columns[0].n
+
+
+def test_what_spark_cannot_do_is_one_line(session, tmp_path):
+    people = pl.DataFrame({"v": ["a", "b"] * 50})
+    people.write_parquet(tmp_path / "v.parquet")
+    gone = session.read.parquet(str(tmp_path / "v.parquet"))
+    (tmp_path / "v.parquet").unlink()
+    with pytest.raises((EngineError, InvalidArgumentError)) as failed:
+        shoal.run(gone, column="v", epsilon=1.0)
+    assert "\n" not in str(failed.value)
+    assert "\tat " not in str(failed.value)
+    stream = session.readStream.format("rate").load()
+    with pytest.raises(InvalidArgumentError, match="a frame that has an end"):
+        shoal.run(stream, column="value", epsilon=1.0)
+
+
+def test_a_column_of_identifiers_is_refused(session, monkeypatch):
+    monkeypatch.setattr(columns, "MOST_ANSWERS", 100)
+    with pytest.raises(InvalidArgumentError, match="is it an identifier"):
+        shoal.run(session.range(1000), column="id", epsilon=1.0)
