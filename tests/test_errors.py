@@ -19,6 +19,7 @@ ERRORS = [
     shoal.UnreachableTargetError("epsilon=1", "too few people", "ask more"),
     shoal.PrecisionError("delta", 1e-30, 1e-20, "take another method"),
     shoal.UncertifiedError(0.0, float("inf")),
+    shoal.EngineError("Spark", "no Java", "install one"),
     shoal.MissingExtraError("walking", "network"),
     NotOpenableError(),
     FramingError(7, "8 bytes"),

@@ -17,6 +17,7 @@ PUBLIC = [
     "Client",
     "Counts",
     "Duchi",
+    "EngineError",
     "Envelopes",
     "Estimate",
     "FairCoins",

@@ -24,8 +24,9 @@ _HOMES = {
         "accounting.profile": "PrivacyProfile",
         "auditing.auditor": "audit",
         "engines.shuffling": "shuffle",
-        "errors": "InvalidArgumentError InvalidTableError InvalidTypeError MissingExtraError "
-        "OutOfRegimeError PrecisionError ShoalError UncertifiedError UnreachableTargetError",
+        "errors": "EngineError InvalidArgumentError InvalidTableError InvalidTypeError "
+        "MissingExtraError OutOfRegimeError PrecisionError ShoalError UncertifiedError "
+        "UnreachableTargetError",
         "open_answers": "heavy_hitters",
         "pipeline": "run",
         "planning.planner": "Plan plan",

@@ -8,6 +8,7 @@ from shoal.accounting.law import BlanketLaw as BlanketLaw
 from shoal.accounting.profile import PrivacyProfile as PrivacyProfile
 from shoal.auditing.auditor import audit as audit
 from shoal.engines.shuffling import shuffle as shuffle
+from shoal.errors import EngineError as EngineError
 from shoal.errors import InvalidArgumentError as InvalidArgumentError
 from shoal.errors import InvalidTableError as InvalidTableError
 from shoal.errors import InvalidTypeError as InvalidTypeError

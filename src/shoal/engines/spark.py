@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import shoal
 from shoal import checks
 from shoal.engines import columns
 from shoal.engines.columns import Answers, Column, Counting, Part, Rows, Spend
@@ -390,15 +389,16 @@ def _require_executors(session: Any) -> None:  # noqa: ANN401 - of either kind
     name = classic.applicationId if classic is not None else session.session_id
     if name in _checked:
         return
+    versions = _versions_of(_NEEDED)
     tasks = session.range(_PROBES, numPartitions=_PROBES)
-    rows = tasks.mapInArrow(_probe_for(_NEEDED), "versions string").collect()
-    for row in rows:
-        versions = json.loads(row.versions)
-        lacking = next((module for module in _NEEDED if versions[module] is None), None)
+    (here,) = versions(iter(()))
+    for row in tasks.mapInArrow(versions, "versions string").collect():
+        there, wanted = json.loads(row.versions), json.loads(here["versions"][0].as_py())
+        lacking = next((module for module in _NEEDED if there[module] is None), None)
         if lacking is not None:
             raise _not_installed(lacking)
-        if versions["shoal"] != shoal.__version__:
-            raise _not_installed(f"shoal of this version, but {versions['shoal']}")
+        if there["shoal"] != wanted["shoal"]:
+            raise _not_installed(f"shoal {wanted['shoal']} but {there['shoal']}")
     _checked.add(name)
 
 
@@ -406,15 +406,15 @@ def _not_installed(what: str) -> EngineError:
     return EngineError(
         "Spark",
         f"the Python of its executors has no {what}",
-        f"install shoal[spark] {shoal.__version__} there, or say which Python they run by "
+        "install shoal[spark] of the driver's version there, or say which Python they run by "
         "PYSPARK_PYTHON (spark.pyspark.python)",
     )
 
 
-def _probe_for(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A function that needs nothing of ours to be read by an executor."""
+def _versions_of(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A task that tells versions, and needs nothing of ours to be read by an executor."""
 
-    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+    def versions(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
         import json
 
@@ -422,16 +422,16 @@ def _probe_for(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any
 
         for _ in batches:
             pass
-        versions = {}
+        found = {}
         for name in modules:
             try:
-                versions[name] = importlib.import_module(name).__version__
+                found[name] = importlib.import_module(name).__version__
             except ImportError:
-                versions[name] = None
-        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(versions)]})
+                found[name] = None
+        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(found)]})
 
-    probe.__module__ = "__main__"  # sent as it is, not by its name in a module that may be missing
-    return probe
+    versions.__module__ = "__main__"  # sent as it is, not by its name in a module of ours
+    return versions
 
 
 @contextmanager
