@@ -36,10 +36,12 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SHOAL_CHROMIUM", raising=False)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(components, "ENVIRONMENT", made)
     monkeypatch.setattr(components, "_is_root", lambda: False)
     monkeypatch.setattr(components, "_chromium_ways", list)
     monkeypatch.setattr(components, "_node_ways", list)
+    monkeypatch.setattr(components, "_java_ways", list)
     return made
 
 
@@ -50,7 +52,7 @@ def settled(name):
 
 def fresh(name):
     """The component as it is after a test has changed how it is found."""
-    ways = {"node": components._node_ways, "chromium": components._chromium_ways}[name]
+    ways = getattr(components, f"_{name}_ways")
     known = components.COMPONENTS[name]
     return components.Component(known.name, known.title, known.find, ways)
 
@@ -99,6 +101,22 @@ def _only_below(directory):
         return path if path and Path(path).is_relative_to(directory) else None
 
     return found
+
+
+@pytest.mark.parametrize(
+    ("version", "enough"),
+    [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0_392", False)],
+)
+@pytest.mark.usefixtures("place")
+def test_java_has_to_be_new_enough(tmp_path, monkeypatch, version, enough):
+    java = program(tmp_path / "path", "java", f"echo 'openjdk version \"{version}\"' >&2")
+    assert settled("java") == ((str(java),) if enough else False)
+    if not enough:
+        assert "older than 17" in components.reason("java")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "elsewhere"))
+    java.unlink()
+    assert not settled("java")
+    assert "in JAVA_HOME" in components.reason("java")
 
 
 BROWSER = 'for word in "$@"; do :; done; echo "<html><body><p>shoal</p></body></html>"'

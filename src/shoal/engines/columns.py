@@ -809,7 +809,8 @@ def table(data: object, names: Sequence[str]) -> Table:
     What is no file is read here, once: a stream has no second time, and the rows of a query may
     come out otherwise when it is asked again. Spark's frames stay where they are.
     """
-    if any(each.__module__.startswith("pyspark.sql.") for each in type(data).__mro__):
+    kinds = ((each.__module__, each.__name__) for each in type(data).__mro__)
+    if any(home.startswith("pyspark.sql.") and kind == "DataFrame" for home, kind in kinds):
         from shoal.engines import spark
 
         return cast("Table", spark.SparkTable.of(data, names))
