@@ -236,8 +236,8 @@ def heavy_hitters(
         guarantee = amplification.amplify(
             mechanism, n=total, delta=delta, honest_fraction=honest_fraction
         )
-    counted = None if progress is None else partial(_advance, progress, total)
-    counts = Counting(Texts(source=texts), mechanism).total(total, bits, stages, counted).counts
+    counting = Counting(Texts(source=texts), mechanism)
+    counts = counting.total(total, bits, stages, progress).counts
     with stages("find"):
         frequent = hitters.heavy_hitters(mechanism, counts, beta=beta)
     sent = _as_sent(texts.answers(few=False), mechanism.tree.alphabet) if compare_truth else None
@@ -256,10 +256,6 @@ def heavy_hitters(
         missed=None if sent is None else _missed(frequent, mechanism.tree.alphabet, sent),
         stages={stage: round(taken, 3) for stage, taken in stages.items()},
     )
-
-
-def _advance(progress: Callable[[int, int], None], total: int, counted: int) -> None:
-    progress(counted, total)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

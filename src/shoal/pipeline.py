@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 from shoal import checks
@@ -342,8 +341,8 @@ def _collected(
 ) -> ColumnResult:
     """Everybody's reports on a column, made and counted a chunk at a time, and the estimate."""
     coded, device = step.coded, cast("Any", step.randomizer)
-    counted = None if progress is None else partial(_advance, progress, done, total)
-    part = Counting(coded, device, truth).total(coded.n, bits, stages, counted)
+    counting = Counting(coded, device, truth)
+    part = counting.total(coded.n, bits, stages, progress, done=done, people=total)
     counts = part.counts
     with stages("estimate"):
         estimate = coded.estimated(device.estimate(counts), device)
@@ -359,7 +358,3 @@ def _collected(
         notes=step.notes,
         warnings=step.warnings,
     )
-
-
-def _advance(progress: Callable[[int, int], None], done: int, total: int, counted: int) -> None:
-    progress(done + counted, total)

@@ -102,7 +102,7 @@ def test_nothing_is_counted_twice_or_written(session, place, tmp_path, monkeypat
     coded = Choices.of(columns.column(people, "who"), listed, drop_nulls=True)
     fates = tmp_path / "fates"
     fates.mkdir()
-    honest = RandomizedResponse(k=len(coded.labels), epsilon=50.0)
+    honest = RandomizedResponse(k=len(coded.labels), epsilon=30.0)
     counting = Counting(coded, Mortal(honest, str(fates)))
     names: set[str] = set()
     ended = threading.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -161,29 +161,26 @@ def run(options: RunOptions) -> None:
         raise RefusedError("--open takes one --column of text")
     if options.engine != "spark" and len(options.data) > 1:
         raise RefusedError(f"{len(options.data)} files: only --engine spark reads several")
-    with working("collecting") as progress:
+    result: Result | OpenResult
+    with working("collecting") as progress, ExitStack() as stack:
+        import shoal
+
+        data: object = Path(options.data[0])
+        counted = None if options.engine == "spark" else progress  # whose stages are watched
         if options.engine == "spark":
             from shoal.engines import spark_session
 
             tables = spark_session.Files.at(options.data)
-            with spark_session.session(options.master, progress) as spark:
-                result = _collected(options, tables.frame(spark))
+            spark = stack.enter_context(spark_session.session(options.master, progress))
+            data = tables.frame(spark)
+        if options.open:
+            (column,) = options.column or []
+            keywords = options.only("epsilon", "delta", "top", "length", "alphabet", *_COLLECTION)
+            result = shoal.heavy_hitters(data, column=column, progress=counted, **keywords)
         else:
-            result = _collected(options, Path(options.data[0]), progress)
+            result = shoal.run(data, progress=counted, **options.keywords())
     files.write(files.text(options.report, result.to_html), (options.csv, result.to_csv))
     if not options.json:
         show_charts(result)
     document = result.document(table=False)
     answer(options, result.to_dict(), document, options.report, options.csv)
-
-
-def _collected(
-    options: RunOptions, data: object, progress: Callable[[int, int], None] | None = None
-) -> Result | OpenResult:
-    import shoal
-
-    if options.open:
-        (column,) = options.column or []
-        keywords = options.only("epsilon", "delta", "top", "length", "alphabet", *_COLLECTION)
-        return shoal.heavy_hitters(data, column=column, progress=progress, **keywords)
-    return shoal.run(data, progress=progress, **options.keywords())

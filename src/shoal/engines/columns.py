@@ -76,6 +76,7 @@ Numbers = npt.NDArray[np.float64]
 Values = Codes | Numbers
 Lists = Sequence[object] | Mapping[str, Sequence[object]]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
+Progress = Callable[[int, int], None]
 Spend = Callable[[str], AbstractContextManager[None]]  # whose stage the time inside is
 T = TypeVar("T")
 
@@ -163,14 +164,21 @@ class Counting:
         n: int,
         bits: Randomness,
         spend: Spend = _unmeasured,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
+        *,
+        done: int = 0,
+        people: int | None = None,
     ) -> Part:
-        """The counts of all n people, wherever they are; ``progress`` gets how many are counted."""
+        """The counts of all n people, wherever they are.
+
+        ``progress`` gets how many are counted, those ``done`` before among them, and how many
+        ``people`` there are (n, unless it is said).
+        """
         total: Part | None = None
         for part in self.inputs.source.counted(self, n, bits, spend):
             total = part if total is None else total + part
             if progress is not None:
-                progress(total.counts.n)
+                progress(done + total.counts.n, n if people is None else people)
         if total is None or total.counts.n != n:
             raise changed(self.inputs.source.name)
         return total
@@ -723,7 +731,8 @@ class Column(Source):
         return Rows((self.name,), self.frame.rename({_VALUE: self.name}))
 
     def _labelled(self) -> pl.LazyFrame:
-        return self.frame.select(as_text(_VALUE, self.kind(), self.name))
+        kind = self.frame.collect_schema()[_VALUE]
+        return self.frame.select(as_text(_VALUE, kind, self.name))
 
 
 def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
@@ -809,27 +818,18 @@ def table(data: object, names: Sequence[str]) -> Table:
     What is no file is read here, once: a stream has no second time, and the rows of a query may
     come out otherwise when it is asked again. Spark's frames stay where they are.
     """
+    import polars as pl
+
     kinds = ((each.__module__, each.__name__) for each in type(data).__mro__)
     if any(home.startswith("pyspark.sql.") and kind == "DataFrame" for home, kind in kinds):
         from shoal.engines import spark
 
         return cast("Table", spark.SparkTable.of(data, names))
-    frame = _opened(data, names)
-    with _reading(names[0]):
-        columns = frame.collect_schema().names()
-    require_columns(names, columns)
-    return Table(frame.select(names))
-
-
-def _opened(data: object, names: Sequence[str]) -> pl.LazyFrame:
-    """A table or file, not yet read."""
-    import polars as pl
-
     if isinstance(data, Table):
-        return data.frame
-    if isinstance(data, pl.DataFrame | pl.LazyFrame):
-        return data.lazy()
-    if isinstance(data, str | os.PathLike):
+        frame = data.frame
+    elif isinstance(data, pl.DataFrame | pl.LazyFrame):
+        frame = data.lazy()
+    elif isinstance(data, str | os.PathLike):
         path = Path(data)
         expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
         checks.refuse(path.suffix.lower() not in _SCANS, expected, data=str(path))
@@ -837,15 +837,19 @@ def _opened(data: object, names: Sequence[str]) -> pl.LazyFrame:
         checks.refuse(not path.stat().st_size, "a file with at least one row", data=str(path))
         # Text stays text: what an answer looks like must not depend on the rows before it.
         scan, options = _SCANS[path.suffix.lower()]
-        frame: pl.LazyFrame = getattr(pl, scan)(path, glob=False, **options)
-        return frame
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
-        return _imported(data, names)
-    expected = (
-        "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
-        "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
-    )
-    raise InvalidArgumentError("data", type(data).__name__, expected)
+        frame = getattr(pl, scan)(path, glob=False, **options)
+    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+        frame = _imported(data, names)
+    else:
+        expected = (
+            "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
+            "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
+        )
+        raise InvalidArgumentError("data", type(data).__name__, expected)
+    with _reading(names[0]):
+        columns = frame.collect_schema().names()
+    require_columns(names, columns)
+    return Table(frame.select(names))
 
 
 def label_of(value: object) -> str:

@@ -267,13 +267,13 @@ def _collected(
     """One job, one stage: every partition's counts."""
     seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
     checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
+    most = _most_partitions(source.frame.sparkSession, counting)
     rows, lacking = counting.inputs.size()
     if n not in {rows, rows - lacking}:
         raise columns.changed(source.name)
-    local, width = source.local, len(source.schema.columns)
+    local, size = source.local, max(1, columns.CHUNK // len(source.schema.columns))
     counting = replace(counting, inputs=replace(counting.inputs, source=local(source.schema)))
-    most = _most_partitions(source.frame.sparkSession, counting)
-    task = partial(_counts_of_partition, counting, local, columns.CHUNK // width)
+    task = partial(_counts_of_partition, counting, local, size)
     with translated(source.name):
         # Fewer partitions where their counts would be too much together: no exchange.
         parts = source.frame.coalesce(most).mapInArrow(task, _COUNTED).collect()
@@ -308,10 +308,10 @@ def _most_partitions(session: Any, counting: Counting) -> int:  # noqa: ANN401 -
             f"the session with {advice}, or ask for fewer answers)"
         )
         raise InvalidArgumentError("cells", cells, expected)
-    together = results // _RESERVE if results else 1 << 40
+    together = results // _RESERVE if results else _UNITS["g"]
     expected = f"room for one task's counts in the driver (make the session with {RESULTS} larger)"
     checks.refuse(size > together, expected, cells=cells)
-    return together // size
+    return together // size  # at least one, and far from too many for Spark to count
 
 
 def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # noqa: ANN401
@@ -366,7 +366,7 @@ def _sizes_of_partition(
     import pyarrow as pa
 
     sizes = np.zeros(len(names) + 2, dtype=np.int64)
-    for rows in _pieces(batches, columns.CHUNK // len(names)):
+    for rows in _pieces(batches, max(1, columns.CHUNK // len(names))):
         total, nulls, lacking = _rows(names, rows).size()
         sizes += np.array([total, *nulls, lacking])
     yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})

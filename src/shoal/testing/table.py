@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -471,12 +470,8 @@ def _collected(
     """What the analyzer gets of each group: randomized, and counted a piece at a time."""
     counts: list[Counts] = []
     for column, size in zip(columns, sizes, strict=True):
-        done = sum(each.n for each in counts)
-        counted = None if progress is None else partial(_advance, progress, done, sum(sizes))
         counting = Counting(Listed(source=column, labels=labels), tester.device)
-        counts.append(counting.total(size, source(None), progress=counted).counts)
+        done, people = sum(each.n for each in counts), sum(sizes)
+        part = counting.total(size, source(None), progress=progress, done=done, people=people)
+        counts.append(part.counts)
     return counts
-
-
-def _advance(progress: Progress, done: int, total: int, counted: int) -> None:
-    progress(done + counted, total)
