@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 
 import polars as pl
 import pytest
@@ -293,6 +294,16 @@ def test_refusals_leave_everything_as_it_was(run, desk, before, words, said):
     outputs = "" if "--report" in words else "--report out.html --csv out.csv"
     assert said in run(words, outputs).refusal()
     assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
+
+
+def test_spark_is_an_extra_and_reads_several(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert "pip install '.[spark]'" in run(COLOR, "--epsilon 1 --engine spark").refusal()
+    assert "--master needs --engine spark" in run(COLOR, "--epsilon 1 --master local").refusal()
+    several = run("run answers.csv answers.csv --column color --epsilon 1").refusal()
+    assert several == "2 files: only --engine spark reads several"
+    gone = run("run gone --column color --epsilon 1 --engine spark").refusal()
+    assert gone == "expected an existing file or directory, got FILE gone"
 
 
 def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkeypatch):
