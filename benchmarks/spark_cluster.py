@@ -131,6 +131,7 @@ def _spark(workers: int, lake: Path) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as events:
         settings = {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.rolling.enabled": "false",
