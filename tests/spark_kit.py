@@ -39,7 +39,11 @@ def spark_session(place: Path, master: str = CLUSTER, **settings: str):
         yield session
     finally:
         session.stop()
-        work = Path(os.environ.get("SPARK_HOME", sys.modules["pyspark"].__path__[0])) / "work"
-        shutil.rmtree(work / application, ignore_errors=True)
-        if work.is_dir() and not any(work.iterdir()):
-            work.rmdir()
+        shutil.rmtree(work() / application, ignore_errors=True)
+        if work().is_dir() and not any(work().iterdir()):
+            work().rmdir()
+
+
+def work() -> Path:
+    """Where executors of this machine write what they say."""
+    return Path(os.environ.get("SPARK_HOME", sys.modules["pyspark"].__path__[0])) / "work"

@@ -5,81 +5,30 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import time
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from analyzer_kit import Analyzer, DirectSource, make_survey
+from analyzer_kit import DirectSource
+from collection_kit import collection
 from command_kit import shoal
-from http_kit import serving
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import REFUSED
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.opening import Pool
 from shoal.service.ops.doctor import examine
 from shoal.service.ops.health import State
 from shoal.service.ops.logs import JsonLines
-from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.reports import Arrival
-from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Party
-from shoal.service.wire import Wire
 
 run = partial(shoal, "collect")
 
 
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory):
-    """A shuffler that runs, with a hundred reports in a closed batch, and an analyzer's place."""
-    place = tmp_path_factory.mktemp("parties")
-    now = int(time.time())
-    keyring = Keyring.create(place / "keys", role="shuffler", protection=Protection.none())
-    database = Database(f"sqlite:///{place / 'shuffler.sqlite'}")
-    database.migrate("shuffler")
-    store = ShufflerStore(database, place / "shuffler", system_clock)
-    with serving(shuffler_app(store, keyring)) as url:
-        analyzer = Analyzer(place / "analyzer", now=now)
-        survey = make_survey(
-            analyzer.keyring,
-            not_before=now - 10,
-            not_after=now + 3600,
-            shuffler=Party(url=url, fingerprint=keyring.fingerprint),
-        )
-        analyzer.store.surveys.add(survey)
-        store.surveys.add(survey)
-        analyzer.close()
-        token = place / "analyzer" / "token"
-        token.write_text(store.tokens.add("analyzer", survey.id, 3600))
-        token.chmod(0o600)
-
-        def send(count):
-            wire, device = Wire.of(survey), survey.device
-            rows = device.encode(device.randomize(np.arange(count) % 2))
-            reports = [
-                wire.seal(
-                    row.reshape(1, -1),
-                    analyzer=analyzer.keyring.list().current(survey.suite, now),
-                    shuffler=keyring.list().current(survey.suite, now),
-                )
-                for row in rows
-            ]
-            store.reports.receive([Arrival(survey.id, 0, b"".join(reports))])
-            worker = ShufflerWorker(store, keyring, Pool(0), system_clock, pace=Pace(gather=0))
-            while worker.step():
-                pass
-
-        send(500)
-        yield SimpleNamespace(
-            directory=place / "analyzer", survey=survey, send=send, store=store, keyring=keyring
-        )
-    database.close()
+    with collection(tmp_path_factory.mktemp("parties")) as made:
+        yield made
 
 
 def test_one_pass_publishes_and_shows(parties, tmp_path):

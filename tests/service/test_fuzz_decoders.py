@@ -30,6 +30,7 @@ from shoal.sealing import (
 )
 from shoal.sealing.envelope import pad, unpad
 from shoal.service import opening
+from shoal.service.analyzer.decode import cells_of
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.client.protocol import Response, Retry, read_receipt
@@ -120,7 +121,7 @@ def one_message(name):
         kept = rows[device.admissible(rows)]
         assert len(kept) <= len(rows)
         if len(kept):
-            opening.batch_of(device, kept, len(kept) if device.slots == 1 else len(rows))
+            cells_of(device, kept)
 
     return decode
 

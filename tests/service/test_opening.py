@@ -20,12 +20,12 @@ from repository import environment
 from running_kit import wait_for
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
-from shoal.errors import InvalidArgumentError
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.opening import Pool, ProcessesLostError, batch_of
+from shoal.service.analyzer.decode import cells_of, tags_of
+from shoal.service.opening import Pool, ProcessesLostError
 from shoal.service.wire import Wire
 
 HERE = Pool(0)
@@ -86,7 +86,7 @@ def test_reports_are_kept_apart_by_the_analyzers_key():
     assert opened.counts == {3: 5, 4: 7}
     for pair, people in ((ANALYZER, 5), (NEXT, 7)):
         found = HERE.open_records(WIRE, pair, opened.by_key[pair.public.number])
-        assert found.rejected == 0
+        assert found.opens.all()
         assert Counter(map(bytes, found.messages)) == Counter(
             map(bytes, MESSAGES[:people].reshape(-1, 2))
         )
@@ -141,7 +141,7 @@ def test_reports_for_keys_that_the_analyzer_never_had_are_rejected():
     assert opened.unopened == b"".join(later)
 
 
-def test_records_open_in_their_order_with_the_tags_of_their_bytes():
+def test_records_open_in_their_order():
     records = [WIRE.inner.seal(bytes([i, i]), ANALYZER.public) for i in range(20)]
     short = WIRE.inner.seal(b"x", ANALYZER.public)
     foreign = WIRE.inner.seal(b"xy", NEXT.public)
@@ -151,18 +151,20 @@ def test_records_open_in_their_order_with_the_tags_of_their_bytes():
         WIRE, ANALYZER, b"".join([*records[:9], *bad, *records[9:], records[4]])
     )
     assert found.messages[:, 0].tolist() == [*range(20), 4]
-    assert found.rejected == 4
-    expected = [sha256(record).digest()[:16] for record in [*records, records[4]]]
-    assert [bytes(tag) for tag in found.tags] == expected
+    assert found.opens.tolist() == [True] * 9 + [False] * 4 + [True] * 12
     assert found.messages.shape == (21, 2)
-    assert found.tags.shape == (21, 16)
+
+
+def test_tags_are_hashes_of_the_records():
+    records = [bytes([i]) * 7 for i in range(20)]
+    tags = tags_of(memoryview(b"".join(records)), 7)
+    assert [bytes(tag) for tag in tags] == [sha256(record).digest()[:16] for record in records]
 
 
 def test_nothing_openable_is_empty_and_well_shaped():
     found = HERE.open_records(WIRE, ANALYZER, bytes(3 * WIRE.record_bytes))
     assert found.messages.shape == (0, 2)
-    assert found.tags.shape == (0, 16)
-    assert found.rejected == 3
+    assert found.opens.tolist() == [False] * 3
 
 
 @pytest.mark.parametrize("body", [b"", b"\x01", bytes(WIRE.report_bytes + 1), BODY[:-1]])
@@ -210,7 +212,7 @@ def test_every_suite_opens_and_no_other_one(suite):
     body = b"".join(sealed(MESSAGES[:3, :1], wire=wire, shuffler=shuffler, analyzer=analyzer))
     opened = HERE.open_reports(wire, shuffler, body)
     assert opened.counts == {2: 3}
-    assert HERE.open_records(wire, analyzer, opened.by_key[2]).rejected == 0
+    assert HERE.open_records(wire, analyzer, opened.by_key[2]).opens.all()
     (other,) = set(SUITES) - {suite}
     strange = KeyPair.generate(number=1, suite=other)
     assert HERE.open_reports(wire, strange, body).rejected == 3
@@ -240,8 +242,7 @@ def test_several_processes_find_what_one_finds(pool, monkeypatch):
         pool.open_records(WIRE, ANALYZER, records),
     )
     assert one.messages.tobytes() == two.messages.tobytes()
-    assert one.tags.tobytes() == two.tags.tobytes()
-    assert one.rejected == two.rejected == 1
+    assert one.opens.tolist() == two.opens.tolist() == [True] * (len(one.opens) - 1) + [False]
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
@@ -324,24 +325,17 @@ def running(process):
         return False
 
 
-def test_a_batch_of_single_messages():
+def test_the_counts_of_single_messages():
     device = RandomizedResponse(k=5, epsilon=1.0)
     rows = device.encode(np.array([0, 4, 4, 2]))
-    batch = batch_of(device, rows, 4)
-    assert batch.messages.tolist() == [0, 4, 4, 2]
-    assert batch.n == 4
-    with pytest.raises(InvalidArgumentError, match="one for each message"):
-        batch_of(device, rows, 3)
+    assert cells_of(device, rows).tolist() == [1, 0, 1, 0, 2]
 
 
-def test_a_batch_of_several_messages_says_what_the_envelopes_say():
+def test_parts_of_several_messages_add_up_to_what_the_envelopes_say():
     device = UniformDummies(k=5, dummies=1.5)
     source = randomness.simulated(4)
     envelopes = device.randomize(np.arange(50) % 5, randomness=source)
     slots = device.encode(envelopes).reshape(-1, device.message_bytes)
     mixed = slots[source.permutation(len(slots))]
-    batch = batch_of(device, mixed, 50)
-    assert batch.n == 50
-    assert len(batch) == len(envelopes.messages)
-    expected = device.estimate(shuffle(envelopes))
-    assert device.estimate(batch).frequencies.tolist() == expected.frequencies.tolist()
+    cells = cells_of(device, mixed[:30]) + cells_of(device, mixed[30:])
+    assert cells.tolist() == device.tally(shuffle(envelopes)).cells.tolist()

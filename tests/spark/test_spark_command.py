@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from collection_kit import collection
 from repository import environment
 from shoal.engines import spark_session
 from shoal.errors import EngineError, InvalidArgumentError
@@ -123,9 +124,10 @@ def leaking(batches):
     for batch in batches:
         yield batch.slice(0, batch.num_rows - int.from_bytes(os.urandom(2)) % batch.num_rows)
 
-for bad, column in ((frame, "colour"), (frame.mapInArrow(leaking, frame.schema), "color")):
+other = frame.mapInArrow(leaking, frame.schema)
+for bad, column, bounds in ((frame, "colour", None), (other, "n", (0, 10))):
     try:
-        shoal.run(bad, column=column, epsilon=1.0)
+        shoal.run(bad, column=column, bounds=bounds, epsilon=1.0)
     except InvalidArgumentError as error:
         assert "\\n" not in str(error)
         print(error)
@@ -192,3 +194,23 @@ def test_executors_without_shoal(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_collecting_on_spark(tmp_path):
+    """From a shuffler that runs, with a passphrase in the environment of executors."""
+    with collection(tmp_path) as parties:
+        words = ("collect", parties.directory, "--json")
+        refused = shoal(*words, "--engine", "spark", "--executor-dir", tmp_path / "elsewhere")
+        (waiting,) = json.loads(refused.stdout)["surveys"]
+        (problem,) = waiting["pass"]["problems"]
+        assert "--executor-dir" in problem["reason"]
+        done = shoal(*words, "--engine", "spark", "--master", "local[2]")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        (found,) = json.loads(done.stdout)["surveys"]
+        assert found["combined"]["valid"] == 500
+        assert len(found["pass"]["published"]) == 1
+        again = json.loads(shoal(*words).stdout)["surveys"][0]
+        assert again["batches"] == found["batches"]
+    refused = shoal("collect", tmp_path, "--master", "local[2]")
+    assert "--engine spark" in refused.stderr

@@ -14,8 +14,9 @@ from scipy import stats
 import shoal
 from shoal import testing
 from shoal.engines import columns
-from shoal.engines.columns import Choices, Counting
+from shoal.engines.columns import Amounts, Choices, Counting
 from shoal.errors import EngineError, InvalidArgumentError
+from shoal.randomizers.grid import Laplace
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import secure, simulated
 from spark_kit import spark_session
@@ -177,17 +178,24 @@ def test_two_hundred_small_runs_have_the_same_law(frame, people):
     assert stats.ks_2samp(scores["spark"][:, 0], scores["polars"][:, 0]).pvalue > 1e-7
 
 
-def test_one_result_stage_and_no_exchange(session, frame):
+@pytest.mark.parametrize("how", ["answers", "numbers"])
+def test_one_result_stage_and_no_exchange(how, session, frame):
     context = session.sparkContext
-    coded = Choices.of(columns.column(frame, "color"), drop_nulls=False)
-    counting = Counting(coded, RandomizedResponse(k=3, epsilon=1.0))
+    answers = how == "answers"
+    if answers:
+        coded = Choices.of(columns.column(frame, "color"), drop_nulls=False)
+        counting = Counting(coded, RandomizedResponse(k=3, epsilon=1.0))
+    else:
+        coded = Amounts.bounded(columns.column(frame, "age"), (0, 100), drop_nulls=False)
+        counting = Counting(coded, Laplace(low=0, high=100, epsilon=1.0, levels=5))
     context.setJobGroup("counts", "")
     try:
         assert counting.total(PEOPLE, secure()).counts.n == PEOPLE
         tracker = context.statusTracker()
         last = max(tracker.getJobIdsForGroup("counts"))
         (stage,) = tracker.getJobInfo(last).stageIds
-        assert tracker.getStageInfo(stage).numTasks == frame.rdd.getNumPartitions()
+        tasks = 1 if answers else frame.rdd.getNumPartitions()
+        assert tracker.getStageInfo(stage).numTasks == tasks
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
 
@@ -252,8 +260,9 @@ def test_frames_that_change_are_refused(frame):
 
     with pytest.raises(InvalidArgumentError, match="stay the same when they are read again"):
         shoal.run(frame.filter(sql.rand() < 0.5), column="color", epsilon=1.0)
+    leaking = frame.mapInArrow(_leaking, frame.schema)
     with pytest.raises(InvalidArgumentError, match="data that stays the same"):
-        shoal.run(frame.mapInArrow(_leaking, frame.schema), column="color", epsilon=1.0)
+        shoal.run(leaking, column="age", bounds=(0, 100), epsilon=1.0)
     # What is not used need not be the same twice.
     assert shoal.run(frame.withColumn("r", sql.rand()), column="color", epsilon=1.0).columns[0].n
 

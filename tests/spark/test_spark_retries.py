@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pyspark import cloudpickle
 
-from shoal.engines import columns
+from shoal.engines import columns, spark
 from shoal.engines.columns import Choices, Counting
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import secure
@@ -96,8 +96,13 @@ def session(place):
         yield made
 
 
-def test_nothing_is_counted_twice_or_written(session, place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("how", ["rows", "answers"])
+def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monkeypatch):
+    """Of the rows of every partition, and of every task's share of the answers."""
     monkeypatch.setattr(columns, "CHUNK", PIECE)  # several pieces in a task: half of them may die
+    if how == "answers":
+        monkeypatch.setattr(spark, "_TASK_BYTES", 2 * PEOPLE // PARTITIONS)  # two bytes a message
+        monkeypatch.setattr(spark, "_MOST_LISTED", PEOPLE)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     people = session.range(0, PEOPLE, 1, PARTITIONS).selectExpr("concat('p', id) as who")
     listed = [f"p{number}" for number in range(PEOPLE)]
@@ -106,6 +111,7 @@ def test_nothing_is_counted_twice_or_written(session, place, tmp_path, monkeypat
     fates.mkdir()
     honest = RandomizedResponse(k=len(coded.labels), epsilon=30.0)
     counting = Counting(coded, Mortal(honest, str(fates)))
+    assert bool(coded.source.given) == (how == "answers")
     names: set[str] = set()
     ended = threading.Event()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,13 @@ import typer
 from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
-from shoal.cli.options import Excludes, Options, command, option
+from shoal.cli.options import Engine, Excludes, Needs, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, show_result, working
 from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
+    from shoal.service.analyzer.cluster import Cluster
     from shoal.service.analyzer.collect import AnalyzerWorker, Pass
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.analyzer.store import AnalyzerStore
@@ -43,13 +44,28 @@ class CollectOptions(SecretOptions, Options):
     store: str | None = STORE
     migrate: bool = MIGRATE
     processes: int = PROCESSES
+    engine: Engine | None = option(
+        "What opens records: processes of this machine (local, unless said), or Spark.", WORK
+    )
+    master: str | None = option(
+        "With --engine spark: its master (local[*] unless said), or sc://HOST of Spark Connect.",
+        WORK,
+        "URL",
+    )
+    executor_dir: Path | None = option(
+        "With --engine spark: DIR as the executors see it, with its keys (DIR unless said).",
+        WORK,
+        "PATH",
+    )
     watch: bool = option("Go on until it is interrupted.", WORK)
     every: float = option("With --watch: seconds between two looks.", WORK, default=30.0)
     report: Path | None = option("Write a page to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
 
     rules = (
-        Excludes("offline", ("watch", "again"), "--offline asks nobody"),
+        Excludes("offline", ("watch", "again", "engine"), "--offline asks nobody"),
+        Needs("master", ("engine=spark",), "what has a master"),
+        Needs("executor_dir", ("engine=spark",), "what has executors"),
         Excludes("watch", ("report", "csv", "json"), "--watch never ends"),
     )
 
@@ -89,11 +105,15 @@ def collect(options: CollectOptions) -> None:
             check_party(store.surveys.all(), keyring, system_clock())
             if options.again is not None:
                 administration.ask_again(store, surveys, options.again)
-            with collector(store, keyring, tokens, options.processes) as worker:
+            with ExitStack() as stack:
+                shown = None if options.watch else stack.enter_context(working("collecting"))
+                cluster = stack.enter_context(_cluster(options, home.directory, shown))
+                worker = stack.enter_context(
+                    collector(store, keyring, tokens, options.processes, cluster=cluster)
+                )
                 if options.watch:
                     _watch(store, worker, surveys, options.every)
-                with working("collecting"):
-                    passes = worker.collect(surveys)
+                passes = worker.collect(surveys)
         results = [store.results.survey(survey.id) for survey in surveys]
     _write(options, results)
     pairs = [(each, passes.get(str(each.survey.id), Pass())) for each in results]
@@ -109,6 +129,24 @@ def collect(options: CollectOptions) -> None:
     silent = {done.problems[""] for done in passes.values() if "" in done.problems}
     if silent:
         raise RefusedError("; ".join(sorted(silent)))
+
+
+@contextmanager
+def _cluster(
+    options: CollectOptions, directory: Path, progress: Callable[..., None] | None
+) -> Iterator[Cluster | None]:
+    """The session of Spark that opens records, if it is to."""
+    if options.engine != "spark":
+        yield None
+        return
+    from shoal.engines import spark_session
+    from shoal.service.analyzer.cluster import Cluster, Mount
+
+    seen = options.executor_dir or directory.resolve()
+    files = (options.passphrase_file, options.key_file)
+    mount = Mount(seen, *(path and path.absolute() for path in files))
+    with spark_session.session(options.master, progress) as session:
+        yield Cluster(session, directory, mount)
 
 
 def _watch(

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from types import GenericAlias, NoneType
-from typing import Any, ClassVar, NamedTuple, dataclass_transform, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_args, get_type_hints
 
 import typer
 
@@ -36,6 +36,7 @@ from shoal.cli.app import Command, RefusedError
 from shoal.errors import InvalidArgumentError, ShoalError
 
 Function = Callable[[Any], None]  # of the options of one command
+Engine = Literal["local", "spark"]  # where rows or records are worked on
 OUT = "What to make of it"
 _UNSAID: Any = object()
 _LARGEST = 1e21

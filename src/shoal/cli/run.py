@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app
-from shoal.cli.options import Bounds, Excludes, Needs, OneOf, Options, Required, command, option
+from shoal.cli.options import (
+    Bounds,
+    Engine,
+    Excludes,
+    Needs,
+    OneOf,
+    Options,
+    Required,
+    command,
+    option,
+)
 from shoal.cli.render import answer, show_charts, working
 
 if TYPE_CHECKING:
@@ -23,7 +33,6 @@ _COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
 
 
 Split = Literal["compose", "divide"]  # how the budget is shared by several columns
-Engine = Literal["local", "spark"]
 
 
 class RunOptions(Options):

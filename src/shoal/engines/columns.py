@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,7 @@ class Inputs(ABC):
     """What people have, as devices take it. It can be sent to where a part of the rows is."""
 
     source: Source
+    by_answer: ClassVar[bool] = False  # how many give each answer is all that is needed of them
 
     @property
     @abstractmethod
@@ -217,6 +218,7 @@ class Choices(Coded):
     """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
 
     source: Column
+    by_answer: ClassVar[bool] = True
     known: int  # labels before those that were added
     none: int | None
     other: int | None
@@ -247,7 +249,7 @@ class Choices(Coded):
             values = tuple(map(label_of, categories))
             fits = 1 <= len(values) <= MOST_ANSWERS
             checks.refuse(not fits, expected, categories=f"{len(values)} answers")
-            rows, nulls = column.size()
+            rows, nulls = column.size(values)
         n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
         none = not drop_nulls and (listed or nulls > 0)
         added = (*[NONE] * none, *[OTHER] * listed)
@@ -677,8 +679,11 @@ class Column(Source):
         """What the column holds."""
         return self.frame.collect_schema()[_VALUE]
 
-    def size(self) -> tuple[int, int]:
-        """How many rows there are, and how many of them have no answer."""
+    def size(self, listed: Sequence[str] = ()) -> tuple[int, int]:  # noqa: ARG002
+        """How many rows there are, and how many of them have no answer.
+
+        An engine may keep how many have each of the answers that are ``listed``.
+        """
         import polars as pl
 
         rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self.name)
@@ -707,14 +712,9 @@ class Column(Source):
 
         Answers that are not in ``labels`` get the code ``other``.
         """
-        import polars as pl
-
-        value = pl.col(_VALUE)
-        known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
-        code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
         frame = self._labelled()
         frame = frame.drop_nulls() if none is None else frame
-        for batch in _batches(frame.select(code.cast(pl.Int64).alias(_VALUE)), self.name):
+        for batch in _batches(frame.select(_code(labels, none, other)), self.name):
             yield batch.to_series().to_numpy()
 
     def numeric_size(self) -> tuple[int, int]:
@@ -733,6 +733,49 @@ class Column(Source):
     def _labelled(self) -> pl.LazyFrame:
         kind = self.frame.collect_schema()[_VALUE]
         return self.frame.select(as_text(_VALUE, kind, self.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Tallied(Source):
+    """A column of which only is known how many people give each answer.
+
+    The output of a shuffler is a multiset: their order is nobody's business, and reports made from
+    this have the law of those made row by row. ``first`` and ``last`` cut a part out of it.
+    """
+
+    name: str
+    answers: Answers
+    first: int = 0
+    last: int | None = None
+    chunk: int = CHUNK
+
+    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:  # noqa: ARG002
+        """The counts, a chunk at a time."""
+        return counting.parts(self, bits, spend)
+
+    def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
+        """As those of a column, the same ones side by side."""
+        import polars as pl
+
+        codes = self.answers.tally.select(_code(labels, none, other)).to_series().to_numpy()
+        times = self.answers.tally["count"].cast(pl.Int64).to_numpy()
+        if none is not None:
+            codes, times = np.append(codes, none), np.append(times, self.answers.nulls)
+        ends = np.cumsum(times)
+        last = int(ends[-1]) if self.last is None else self.last
+        for start in range(self.first, last, self.chunk):
+            stop = min(start + self.chunk, last)
+            yield np.repeat(codes, np.diff(np.clip(ends, start, stop), prepend=start))
+
+
+def _code(labels: Sequence[str], none: int | None, other: int) -> pl.Expr:
+    """The position of an answer in the list; ``none`` of no answer, ``other`` of another one."""
+    import polars as pl
+
+    value = pl.col(_VALUE)
+    known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
+    return code.cast(pl.Int64).alias(_VALUE)
 
 
 def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:

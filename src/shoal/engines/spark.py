@@ -1,16 +1,20 @@
 """Spark data frames, classic and Connect: the rows stay on the cluster, and only counts come back.
 
 Sizes and answers are Spark SQL; what an answer is called is decided here, by the code that labels
-the columns of files. Everybody's reports are made and counted where the rows are: each partition
-runs :class:`~shoal.engines.columns.Counting` on its own rows, in pieces of a chunk, with randomness
-of the operating system, and returns one vector of counts, which the driver adds up. That is one
-result stage and nothing behind it: Spark takes the result of one attempt of each task and drops
-those of all others, and a result that fits into the task's own message is never written anywhere.
+the columns of files. Everybody's reports are made and counted in tasks: each runs
+:class:`~shoal.engines.columns.Counting` on the rows of a partition, in pieces of a chunk, with
+randomness of the operating system, and returns one vector of counts, which the driver adds up. That
+is one result stage and nothing behind it: Spark takes the result of one attempt of each task and
+drops those of all others, and a result that fits into the task's own message is never written.
+
+Of a column of answers, how many people give each is enough, and Spark counts that several times
+faster than it hands rows to Python. Each task then makes the reports of its share of the people.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +26,16 @@ import numpy as np
 
 from shoal import checks
 from shoal.engines import columns
-from shoal.engines.columns import Answers, Column, Counting, Part, Rows, Spend
+from shoal.engines.columns import (
+    Answers,
+    Column,
+    Counting,
+    Part,
+    Rows,
+    Source,
+    Spend,
+    Tallied,
+)
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
 from shoal.randomness import Randomness, SecureRandomness, secure
 from shoal.values import Counts
@@ -38,11 +51,15 @@ _COUNTED = "n long, cells binary, totals binary, error string"
 _NEEDED = ("shoal", "polars", "numpy", "cryptography")
 _PROBES = 8  # tasks that look whether executors have what they need
 _OVERHEAD = 16 << 10  # bytes of a task's result beside its counts: metrics, most of all
+_TASK_BYTES = 1 << 21  # of the messages that a task makes, of people whose answers are counted
+_MOST_TASKS = 10_000
+_MOST_LISTED = 1000  # answers of a list that Spark looks up
 _RESERVE = 4  # of what the driver may receive, all counts together take a part of this size
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt)): (.*)$", re.MULTILINE)
 _MODULE = re.compile(r"No module named '([\w]+)")
 Local = Callable[["pl.DataFrame"], Column | Rows]
+Sources = Callable[[Iterator["pa.RecordBatch"]], Iterator[Source]]
 _checked: set[str] = set()  # sessions whose executors have what they need
 
 
@@ -66,7 +83,7 @@ class SparkTable:
             columns.require_columns(names, frame.columns)
             narrow = frame.select(*(sql.col(_quoted(name)).alias(name) for name in names))
             _require_repeatable(narrow)
-            _require_executors(narrow.sparkSession)
+            require_executors(narrow.sparkSession)
             return cls(narrow, _polars(narrow.limit(0).toArrow()))
 
     def column(self, name: str, by: str | None = None) -> SparkColumn:
@@ -93,6 +110,7 @@ class SparkColumn(Column):
     frame: Any
     schema: pl.DataFrame = field(kw_only=True)
     only: str | None = None
+    given: list[Answers] = field(default_factory=list, init=False)  # once they are counted
 
     @property
     def local(self) -> Local:
@@ -100,9 +118,12 @@ class SparkColumn(Column):
         return partial(_column, self.name, self.only)
 
     def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
-        """The counts, partition by partition."""
+        """The counts, task by task."""
         with spend("collect"):
-            return _collected(self, counting, n, bits)
+            if self.given and counting.inputs.by_answer:
+                answers = Tallied(self.name, self.given[-1], chunk=columns.CHUNK)
+                return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
+            return _of_rows(self, counting, n, bits)
 
     def groups(self, by: str) -> Answers:
         """The groups that the rows are in, as answers of the column that they are by."""
@@ -120,11 +141,17 @@ class SparkColumn(Column):
         """What the column holds."""
         return self.schema.schema[_VALUE]
 
-    def size(self) -> tuple[int, int]:
-        """How many rows there are, and how many of them have no answer."""
+    def size(self, listed: Sequence[str] = ()) -> tuple[int, int]:
+        """How many rows there are, and how many of them have no answer.
+
+        Of text, those that give each of the answers in a list are counted in the same pass.
+        """
         import polars as pl
 
         columns.as_text(_VALUE, self.kind(), self.name)  # refuses what has none
+        if self._is_text(_VALUE) and 0 < len(listed) <= _MOST_LISTED:
+            answers = self._answers(listed=listed)
+            return answers.rows, answers.nulls
         keys = [] if self.only is None else [_GROUP]
         lacking = _lacking(_VALUE, self.kind())
         counts = self._of_group(self._counts(keys, nulls=lacking))
@@ -133,14 +160,22 @@ class SparkColumn(Column):
 
     def answers(self, *, few: bool = True) -> Answers:
         """The different answers, grouped by Spark and labelled here."""
+        if self.given and few:
+            return self.given[-1]
+        most = columns.MOST_ANSWERS + 2  # one more tells that there are more; and nothing at all
+        return self._answers(most=most if few else None)
+
+    def _answers(self, *, most: int | None = None, listed: Sequence[str] = ()) -> Answers:
+        """How many give each answer; of a list, those that are not in it count as one."""
         text = columns.as_text(_VALUE, self.kind(), self.name)
         keys = [_VALUE] if self.only is None else [_VALUE, _GROUP]
-        most = columns.MOST_ANSWERS + 2  # one more tells that there are more; and nothing at all
-        counts = self._counts(keys, most=most * len(keys) if few else None)
+        counts = self._counts(keys, most=most and most * len(keys), listed=listed)
         counts = self._of_group(counts).with_columns(text)
         answers = Answers.of(counts[_VALUE], counts[_COUNT])
-        if few:
+        if most is not None:
             answers.require_few(self.name)
+        if most is not None or listed:
+            self.given.append(answers)
         return answers
 
     @property
@@ -150,7 +185,12 @@ class SparkColumn(Column):
         return SparkRows((self.name,), frame, schema=self.schema.select(_VALUE).rename(names))
 
     def _counts(
-        self, keys: Sequence[str], *, most: int | None = None, **flags: object
+        self,
+        keys: Sequence[str],
+        *,
+        most: int | None = None,
+        listed: Sequence[str] = (),
+        **flags: object,
     ) -> pl.DataFrame:
         """How many rows have each value of the keys, and how many of them each flag."""
         from pyspark.sql import functions as sql
@@ -158,10 +198,12 @@ class SparkColumn(Column):
         flagged = (sql.count(sql.when(flag, 1)).alias(name) for name, flag in flags.items())
         with translated(self.name):
             # A value of text with a collation of its own is more than one answer.
-            values = [
-                sql.col(key).cast("string").alias(key) if self._is_text(key) else key
-                for key in keys
-            ]
+            texts = {key: sql.col(key).cast("string") for key in keys if self._is_text(key)}
+            if listed:
+                value = texts[_VALUE]
+                known = value.isNull() | value.isin(list(listed))
+                texts[_VALUE] = sql.when(known, value).otherwise(columns.OTHER)
+            values = [texts[key].alias(key) if key in texts else key for key in keys]
             counts = self.frame.groupBy(*values).agg(sql.count(sql.lit(1)).alias(_COUNT), *flagged)
             counts = counts if most is None else counts.limit(most)
             return _polars(counts.toArrow())
@@ -192,7 +234,7 @@ class SparkRows(Rows):
     def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
         """The counts, partition by partition."""
         with spend("collect"):
-            return _collected(self, counting, n, bits)
+            return _of_rows(self, counting, n, bits)
 
     def size(self) -> tuple[int, list[int], int]:
         """How many rows there are, how many lack a number in each column, and in any."""
@@ -261,22 +303,44 @@ def _polars(table: pa.Table) -> pl.DataFrame:
 # ------------------------------------------------------------------------ the counts of partitions
 
 
-def _collected(
+def _of_rows(
     source: SparkColumn | SparkRows, counting: Counting, n: int, bits: Randomness
 ) -> Iterator[Part]:
-    """One job, one stage: every partition's counts."""
-    seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
-    checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
-    most = _most_partitions(source.frame.sparkSession, counting)
+    """The counts of every partition's rows."""
+    most = _most_tasks(source.frame.sparkSession, counting, bits)
     rows, lacking = counting.inputs.size()
     if n not in {rows, rows - lacking}:
         raise columns.changed(source.name)
     local, size = source.local, max(1, columns.CHUNK // len(source.schema.columns))
-    counting = replace(counting, inputs=replace(counting.inputs, source=local(source.schema)))
-    task = partial(_counts_of_partition, counting, local, size)
-    with translated(source.name):
-        # Fewer partitions where their counts would be too much together: no exchange.
-        parts = source.frame.coalesce(most).mapInArrow(task, _COUNTED).collect()
+    # Fewer partitions where their counts would be too much together: no exchange.
+    frame = source.frame.coalesce(most)
+    return _collected(frame, counting, local(source.schema), partial(_sources, local, size))
+
+
+def _of_answers(
+    session: Any,  # noqa: ANN401 - of either kind
+    answers: Tallied,
+    counting: Counting,
+    n: int,
+    bits: Randomness,
+) -> Iterator[Part]:
+    """The counts of every share of the people."""
+    device = counting.device
+    most = _most_tasks(session, counting, bits)
+    people = max(columns.CHUNK, _TASK_BYTES // (device.message_bytes * math.ceil(device.messages)))
+    tasks = min(most, _MOST_TASKS, -(-n // people))
+    shares = partial(_shares, answers, n, tasks)
+    empty = Tallied(answers.name, answers.answers, last=0)
+    return _collected(session.range(0, tasks, 1, tasks), counting, empty, shares)
+
+
+def _collected(frame: Any, counting: Counting, empty: Source, sources: Sources) -> Iterator[Part]:  # noqa: ANN401
+    """One job, one stage: every task's counts. What a task has of people is made in it."""
+    name = counting.inputs.source.name
+    counting = replace(counting, inputs=replace(counting.inputs, source=empty))
+    task = partial(_counts_of_task, counting, sources)
+    with translated(name):
+        parts = frame.mapInArrow(task, _COUNTED).collect()
     for part in parts:
         if part.error is not None:
             raise InvalidArgumentError(*json.loads(part.error))
@@ -289,8 +353,10 @@ def _collected(
     )
 
 
-def _most_partitions(session: Any, counting: Counting) -> int:  # noqa: ANN401 - of either kind
+def _most_tasks(session: Any, counting: Counting, bits: Randomness) -> int:  # noqa: ANN401
     """How many vectors of counts the driver may receive; an error if one is too large by itself."""
+    seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
+    checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
     device, inputs = counting.device, counting.inputs
     nobody = inputs.inputs(inputs.nobody, device)
     cells = len(device.tally(device.randomize(nobody)).cells)
@@ -336,17 +402,31 @@ def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pl.DataFra
         yield _polars(pa.Table.from_batches(collected))
 
 
-def _counts_of_partition(
-    counting: Counting, local: Local, size: int, batches: Iterator[pa.RecordBatch]
+def _sources(local: Local, size: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Source]:
+    """In a task: its rows, a chunk at a time."""
+    return map(local, _pieces(batches, size))
+
+
+def _shares(
+    answers: Tallied, n: int, tasks: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Source]:
+    """In a task: its share of the people."""
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            yield replace(answers, first=n * task // tasks, last=n * (task + 1) // tasks)
+
+
+def _counts_of_task(
+    counting: Counting, sources: Sources, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: the counts of all its rows in one row, nothing if it has none."""
+    """In a task: the counts of all that it has in one row, nothing if it has nobody."""
     import pyarrow as pa
 
     total: Part | None = None
     bits, error = secure(), None
     try:
-        for rows in _pieces(batches, size):
-            for part in counting.parts(local(rows), bits):
+        for source in sources(batches):
+            for part in counting.parts(source, bits):
                 total = part if total is None else total + part
     except InvalidArgumentError as refused:  # not raised: Spark would only try again
         error = json.dumps([refused.name, str(refused.value), refused.expected])
@@ -383,7 +463,7 @@ def _require_repeatable(frame: Any) -> None:  # noqa: ANN401 - of either kind
     checks.refuse(not repeatable, expected, data="a frame that is not deterministic")
 
 
-def _require_executors(session: Any) -> None:  # noqa: ANN401 - of either kind
+def require_executors(session: Any) -> None:  # noqa: ANN401 - of either kind
     """The executors have this version of Shoal, and what it needs: asked once in a session."""
     classic = getattr(session, "_sc", None)
     name = classic.applicationId if classic is not None else session.session_id

@@ -15,7 +15,6 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from itertools import pairwise
 from multiprocessing import connection
 from threading import Lock, Thread
@@ -25,12 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks, randomness
-from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device, MultiMessageMechanism
-from shoal.sealing import Envelope, FramingError, KeyPair, records
+from shoal.sealing import Envelope, FramingError, KeyPair
 from shoal.service.errors import ServiceError
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
-from shoal.values import Batch
 
 TAG_BYTES = 16
 CHUNK = 2000  # envelopes handed to a process at a time
@@ -75,14 +71,13 @@ class OpenedReports:
 
 @dataclass(frozen=True, eq=False)
 class OpenedRecords:
-    """Messages of a batch, a row of bytes each, in the order of their records.
+    """Messages of a batch, a row of bytes each, in the order of the records that open.
 
-    ``tags`` has 16 bytes of the SHA-256 of each message's record: equal ones are replays.
+    ``opens`` says of each record whether it does.
     """
 
     messages: Rows
-    tags: Rows
-    rejected: int
+    opens: npt.NDArray[np.bool_]
 
 
 class Pool(AbstractContextManager["Pool"]):
@@ -184,17 +179,13 @@ class Pool(AbstractContextManager["Pool"]):
 
     def open_records(self, wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
         """The records of a body, which has one or more of them, opened with the analyzer's key."""
-        opened = list(self._opened(wire.inner, pair, body))
-        sealed = records(body, length=wire.record_bytes)
-        valid = [
-            (message, sha256(record).digest()[:TAG_BYTES])
-            for message, record in zip(opened, sealed, strict=True)
-            if message is not None and len(message) == wire.message_bytes
+        opened = [
+            message if message is not None and len(message) == wire.message_bytes else None
+            for message in self._opened(wire.inner, pair, body)
         ]
         return OpenedRecords(
-            messages=_rows([message for message, _ in valid], wire.message_bytes),
-            tags=_rows([tag for _, tag in valid], TAG_BYTES),
-            rejected=len(opened) - len(valid),
+            messages=_rows([each for each in opened if each is not None], wire.message_bytes),
+            opens=np.array([each is not None for each in opened]),
         )
 
     def _opened(self, envelope: Envelope, pair: KeyPair, body: bytes) -> Iterator[bytes | None]:
@@ -203,15 +194,6 @@ class Pool(AbstractContextManager["Pool"]):
         work = partial(envelope.open_all, pair=pair)
         for part in self.map(work, _pieces(body, envelope.size, self.width)):
             yield from part
-
-
-def batch_of(device: Device, rows: Rows, people: int) -> Batch:
-    """The batch of so many people whose admissible messages these are, a row of bytes each."""
-    if isinstance(device, MultiMessageMechanism):
-        return Batch(device.decode_slots(rows), people)
-    if len(rows) != people:
-        raise InvalidArgumentError("people", people, f"{len(rows)} people, one for each message")
-    return Batch(device.decode(rows))
 
 
 def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:

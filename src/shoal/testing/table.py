@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -411,6 +411,7 @@ class Listed(Inputs):
     """Answers by their number in a list that has all of them; rows without one are left out."""
 
     source: Column
+    by_answer: ClassVar[bool] = True
     labels: tuple[str, ...]
 
     @property

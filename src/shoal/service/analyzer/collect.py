@@ -22,12 +22,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.decode import decode, tallied
+from shoal.service.analyzer.decode import LocalRecords, Records, decode
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
 from shoal.service.analyzer.source import BatchSource, discard, download, path_of
@@ -54,6 +55,9 @@ from shoal.service.keyring import KeyGoneError, KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
+
+if TYPE_CHECKING:
+    from shoal.service.analyzer.cluster import Cluster
 
 INTERVAL = 30.0
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
@@ -110,7 +114,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class Collector:
-    """Works on one survey; any number of them may, in any number of processes."""
+    """Works on one survey; any number of them may, in any number of processes.
+
+    Records are opened in the processes of the ``pool``, or by a ``cluster``.
+    """
 
     store: AnalyzerStore
     keyring: Keyring
@@ -118,6 +125,7 @@ class Collector:
     source: BatchSource
     pool: Pool
     talk_seconds: float = TALK_SECONDS
+    cluster: Cluster | None = None
 
     def step(self) -> Pass:
         """Take every batch as far as it goes."""
@@ -221,20 +229,23 @@ class Collector:
             raise
         except KeyGoneError as error:
             return self._refuse(collection, path, error)
-        pair = self.keyring.pair(batch.header.key)
-        device, wire = self.survey.device, Wire.of(self.survey)
-        admitted = decode(device, wire, pair, batch.body, pool=self.pool)
-        opened = None
+        records, replayed = self._records(batch, path), self.store.collections.replayed
+        opened, slots = None, self.survey.device.slots
         while opened is None:  # again only if another batch had one of the records meanwhile
-            fresh = self.store.collections.fresh(collection, admitted)
-            reports = batch.header.reports
-            valid, counts = tallied(device, fresh, reports=reports, slots=wire.slots)
+            admitted = decode(records, partial(replayed, collection))
+            valid, counts = admitted.tallied(reports=batch.header.reports, slots=slots)
             withheld = release_decision(self.survey, valid, counts).withheld
             opened = self.store.collections.opened(
-                collection, fresh, counts, valid=valid, withheld=withheld
+                collection, admitted, counts, valid=valid, withheld=withheld
             )
         failpoints.reached("analysis.opened")
         return opened
+
+    def _records(self, batch: BatchFile, path: Path) -> Records:
+        survey, pair = self.survey, self.keyring.pair(batch.header.key)
+        if self.cluster is not None:
+            return self.cluster.records(survey, batch.header, path)
+        return LocalRecords(survey.device, Wire.of(survey), pair, batch.body, self.pool)
 
     def _debit(self, collection: Collection) -> Collection:
         debited = self.store.ledger.debit(collection, self._decision(collection))
@@ -323,6 +334,7 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
     clock: Clock = system_clock
     interval: float = INTERVAL
     steady: Callable[[], bool] = lambda: True
+    cluster: Cluster | None = None
     _collectors: dict[SurveyId, Collector] = field(default_factory=dict, init=False)
     _key_lists: dict[str, int] = field(default_factory=dict, init=False)
     _gone: frozenset[int] = field(default=frozenset(), init=False)
@@ -351,8 +363,9 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         try:
             if survey.id not in self._collectors:
                 source = self.sources(survey)
-                collector = Collector(self.store, self.keyring, survey, source, self.pool)
-                self._collectors[survey.id] = collector
+                self._collectors[survey.id] = Collector(
+                    self.store, self.keyring, survey, source, self.pool, cluster=self.cluster
+                )
             done = self._collectors[survey.id].step()
             self._fetch_key_list(survey)
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.decode import REPLAYED, Admitted, packed, unpacked
+from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
 from shoal.service.analyzer.tables import (
     OPENED,
     PUBLISHED,
@@ -45,6 +45,7 @@ MOST_KEY = 255
 LATEST = 90 * 86_400  # after a survey's last batch, for those that were asked for and never came
 BATCH_NAME = re.compile(r"[0-9a-f]{32}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+_TAGS_AT_ONCE = 1_000_000
 _without_cells = [column for column in collections.c if column.name != "cells"]
 
 
@@ -214,14 +215,14 @@ class Collections:
             raise LeaseLostError(f"batch {collection.batch}")
         return _read(connection, collection.survey, collection.batch)
 
-    def fresh(self, collection: Collection, admitted: Admitted) -> Admitted:
-        """The records without those that were counted in an earlier batch."""
-        tags = _listed(admitted.tags)
+    def replayed(self, collection: Collection, tags: Rows) -> Mask:
+        """Which of these tags an earlier batch had."""
+        parts = [np.zeros(0, dtype=bool)]
         with self.database.read() as connection:
-            known = known_tags(connection, collection.survey, int(collection.key or 0), tags)
-        fresh = np.fromiter((tag not in known for tag in tags), dtype=bool, count=len(tags))
-        rejected = {**admitted.rejected, REPLAYED: len(tags) - int(fresh.sum())}
-        return Admitted(admitted.messages[fresh], admitted.tags[fresh], rejected)
+            for some in _listed(tags):
+                known = known_tags(connection, collection.survey, int(collection.key or 0), some)
+                parts.append(np.fromiter((tag in known for tag in some), dtype=bool))
+        return np.concatenate(parts)
 
     def opened(
         self,
@@ -242,13 +243,12 @@ class Collections:
             "reason": withheld,
             "cells": None if withheld or counts is None else packed(counts),
         }
-        tags = _listed(admitted.tags)
+        survey, key = collection.survey, int(collection.key or 0)
         with self.database.write() as connection:
-            if tags:
-                new = add_tags(connection, collection.survey, int(collection.key or 0), tags)
-                if new != len(tags):
-                    connection.rollback()
-                    return None
+            added = (add_tags(connection, survey, key, some) for some in _listed(admitted.tags))
+            if sum(added) != len(admitted.tags):
+                connection.rollback()
+                return None
             # Last: tags take their time, in which the lease is renewed.
             return self.move_in(connection, collection, OPENED, **values)
 
@@ -284,6 +284,8 @@ def _read(connection: sa.Connection, survey: int, batch: str) -> Collection:
     return Collection.of(dict(row))
 
 
-def _listed(tags: Rows) -> list[bytes]:
-    whole = np.ascontiguousarray(tags).tobytes()
-    return [whole[start : start + TAG_BYTES] for start in range(0, len(whole), TAG_BYTES)]
+def _listed(tags: Rows) -> Iterator[list[bytes]]:
+    """The tags one by one, so many at a time: a large batch has more than memory would hold."""
+    for start in range(0, len(tags), _TAGS_AT_ONCE):
+        whole = np.ascontiguousarray(tags[start : start + _TAGS_AT_ONCE]).tobytes()
+        yield [whole[at : at + TAG_BYTES] for at in range(0, len(whole), TAG_BYTES)]

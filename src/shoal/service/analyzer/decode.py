@@ -4,6 +4,9 @@ A record counts if it opens, holds a message that a device can have sent, and wa
 before, in this batch or in an earlier one. Everything else is left out by itself, counted by its
 reason, and never stops the rest.
 
+Which records are the same is known by their hashes, before any is opened: of each only one is. So
+records can be opened and counted in parts, here or elsewhere, and the counts added up.
+
 With one slot, what is left is one valid report per record. With m slots nobody knows which records
 belong together, but each one left out spoils at most one report: of N reports at least
 N - (records left out) have all of their messages.
@@ -12,13 +15,17 @@ N - (records left out) have all of their messages.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from shoal.protocols.base import Device
+from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.sealing import KeyPair
-from shoal.service.opening import TAG_BYTES, Pool, Rows, batch_of
+from shoal.service.opening import TAG_BYTES, Pool, Rows
 from shoal.service.wire import Wire
 from shoal.values import Counts
 
@@ -35,58 +42,126 @@ REASONS = {
     REPLAYED: "records that an earlier batch had already",
 }
 
+Mask = npt.NDArray[np.bool_]
+Cells = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A part of the records that were opened, one after the other.
+
+    ``opens`` and ``counts`` say of each whether it does; ``cells`` are the counts of those that do,
+    None of none.
+    """
+
+    opens: Mask
+    counts: Mask
+    cells: Cells | None
+
+
+class Records(Protocol):
+    """The records of a batch, wherever they are opened."""
+
+    def tags(self) -> Rows:
+        """16 bytes of each record's SHA-256: equal ones are the same record."""
+
+    def opened(self, wanted: Mask) -> Iterator[Opened]:
+        """Those that are wanted, opened and counted a part at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalRecords:
+    """Records that are opened on this machine."""
+
+    device: Device
+    wire: Wire
+    pair: KeyPair
+    body: memoryview
+    pool: Pool
+
+    def tags(self) -> Rows:
+        """Of all records, in their order."""
+        return tags_of(self.body, self.wire.record_bytes)
+
+    def opened(self, wanted: Mask) -> Iterator[Opened]:
+        """So many at a time as fit into memory with ease."""
+        size = self.wire.record_bytes
+        for start in range(0, len(wanted), AT_ONCE):
+            stop = start + AT_ONCE
+            body = self.body[start * size : stop * size]
+            yield opened(self.device, self.wire, self.pair, body, wanted[start:stop], self.pool)
+
+
+def tags_of(body: memoryview, size: int) -> Rows:
+    """The tags of records of this size, one after the other."""
+    starts = range(0, len(body), size)
+    hashed = b"".join(sha256(body[at : at + size]).digest()[:TAG_BYTES] for at in starts)
+    return np.frombuffer(hashed, dtype=np.uint8).reshape(-1, TAG_BYTES)
+
+
+def opened(
+    device: Device, wire: Wire, pair: KeyPair, body: memoryview, wanted: Mask, pool: Pool
+) -> Opened:
+    """Some records, those opened and counted that are wanted."""
+    if not wanted.any():
+        nothing = np.zeros(0, dtype=bool)
+        return Opened(nothing, nothing, None)
+    rows = np.frombuffer(body, dtype=np.uint8).reshape(len(wanted), -1)
+    found = pool.open_records(wire, pair, rows[wanted].tobytes())
+    sound = device.admissible(found.messages)
+    counts = found.opens.copy()
+    counts[counts] = sound
+    messages = found.messages[sound]
+    return Opened(found.opens, counts, cells_of(device, messages) if len(messages) else None)
+
+
+def cells_of(device: Device, rows: Rows) -> Cells:
+    """Admissible messages added up: of any part of a batch, whosever they are."""
+    if isinstance(device, MultiMessageMechanism):
+        return device.cells(device.decode_slots(rows))
+    return device.tally(device.decode(rows)).cells
+
 
 @dataclass(frozen=True, eq=False)
 class Admitted:
-    """Messages that a device can have sent, each once, with the tags of their records."""
+    """What counts of a batch: the tags of its records, sorted, and their messages added up."""
 
-    messages: Rows
     tags: Rows
     rejected: dict[str, int]
+    cells: Cells | None = None
+
+    def tallied(self, *, reports: int, slots: int) -> tuple[int, Counts | None]:
+        """How many of the reports count at least, and their counts; None of none."""
+        valid = len(self.tags)
+        if slots > 1:
+            valid = max(0, reports - sum(self.rejected.values()))
+        return valid, None if not valid or self.cells is None else Counts(self.cells, valid)
 
 
-def decode(
-    device: Device,
-    wire: Wire,
-    pair: KeyPair,
-    body: memoryview,
-    *,
-    pool: Pool,
-) -> Admitted:
-    """The records of a body that may count."""
-    messages, tags = (
-        [np.empty((0, width), dtype=np.uint8)] for width in (wire.message_bytes, TAG_BYTES)
-    )
-    unopened = inadmissible = 0
-    length = AT_ONCE * wire.record_bytes
-    for start in range(0, len(body), length):
-        piece = bytes(body[start : start + length])
-        opened = pool.open_records(wire, pair, piece)
-        sound = device.admissible(opened.messages)
-        messages.append(opened.messages[sound])
-        tags.append(opened.tags[sound])
-        unopened += opened.rejected
-        inadmissible += int(sound.size - sound.sum())
-    every, marks = np.concatenate(messages), np.concatenate(tags)
-    whole = np.ascontiguousarray(marks).view(f"V{TAG_BYTES}").ravel()
-    first = np.sort(np.unique(whole, return_index=True)[1])  # where each tag is for the first time
+def decode(batch: Records, replayed: Callable[[Rows], Mask]) -> Admitted:
+    """The records of a batch that may count; ``replayed``: whether an earlier batch had them."""
+    tags = batch.tags()
+    whole = np.ascontiguousarray(tags).view(f"V{TAG_BYTES}").ravel()
+    _, first, copies = np.unique(whole, return_index=True, return_counts=True)  # in sorted order
+    known = replayed(tags[first])
+    wanted = np.zeros(len(tags), dtype=bool)
+    wanted[first[~known]] = True
+    opens, counts = np.zeros(len(tags), dtype=bool), np.zeros(len(tags), dtype=bool)
+    cells: Cells | None = None
+    parts = list(batch.opened(wanted))
+    opens[wanted] = np.concatenate([part.opens for part in parts])
+    counts[wanted] = np.concatenate([part.counts for part in parts])
+    for part in parts:
+        if part.cells is not None:
+            cells = part.cells if cells is None else cells + part.cells
+    fresh = counts[first]
     rejected = {
-        UNOPENED: unopened,
-        INADMISSIBLE: inadmissible,
-        REPEATED: len(marks) - len(first),
-        REPLAYED: 0,
+        UNOPENED: int(copies[~known & ~opens[first]].sum()),
+        INADMISSIBLE: int(copies[~known & opens[first] & ~fresh].sum()),
+        REPEATED: int((copies[known | fresh] - 1).sum()),
+        REPLAYED: int(known.sum()),
     }
-    return Admitted(every[first], marks[first], rejected)
-
-
-def tallied(
-    device: Device, records: Admitted, *, reports: int, slots: int
-) -> tuple[int, Counts | None]:
-    """How many of the reports count at least, and their messages added up; None of none."""
-    valid = len(records.messages)
-    if slots > 1:
-        valid = max(0, reports - sum(records.rejected.values()))
-    return valid, device.counted(batch_of(device, records.messages, valid)) if valid else None
+    return Admitted(tags[first[fresh]], rejected, cells)
 
 
 def packed(counts: Counts) -> bytes:

@@ -1,0 +1,217 @@
+"""Batches opened and counted by the executors of Spark, a range of records each.
+
+An executor reads the batch and the analyzer's keys where it sees them: in a directory that is
+mounted there. Neither a key nor a record is in a job's arguments, its plan or its log. What opens
+the keys is in the executor's own environment, or in a file that it sees.
+
+Executors hash all records first; the analyzer, who alone knows which were ever counted, says which
+are to be opened; then executors open those, and return which of them count, and one vector of
+counts for each task. A task that is repeated gives the same again: nothing here is random.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.engines import spark
+from shoal.errors import EngineError, ShoalError
+from shoal.protocols.base import Device
+from shoal.sealing import KeyPair
+from shoal.service.analyzer.decode import Mask, Opened, cells_of, opened, tags_of
+from shoal.service.batch_file import BatchFile, BatchHeader
+from shoal.service.errors import ServiceError
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.keyring.secrets import protection_kind, read_private
+from shoal.service.opening import TAG_BYTES, Pool, Rows
+from shoal.service.survey import Survey
+from shoal.service.wire import Wire
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEYS = "keys"
+VARIABLE = "SHOAL_PASSPHRASE"
+RECORDS = 100_000  # of a task: some seconds of work
+_RETURNED = "task long, data binary, cells binary, error string"
+_SECRET_SETTING = f"spark.executorEnv.{VARIABLE}"
+_TOGETHER = 1 << 28  # bytes that the driver receives of one job
+
+Work = Callable[[BatchFile, int, int], tuple[bytes, bytes]]  # of a file, records from and up to
+
+
+@dataclass(frozen=True)
+class Mount:
+    """The analyzer's directory as executors see it, and the files that open its keys."""
+
+    directory: Path
+    passphrase_file: Path | None = None
+    key_file: Path | None = None
+
+    def pair(self, fingerprint: str, number: int) -> KeyPair:
+        """The key of this number, if the keys are those of the analyzer with this fingerprint."""
+        keyring = _keyring(self)
+        if keyring.fingerprint != fingerprint:
+            expected = f"the keys in {self.directory / KEYS} are of {keyring.fingerprint}"
+            raise ServiceError(f"{expected}, and not of the analyzer {fingerprint}")
+        return keyring.pair(number)
+
+    def protection(self) -> Protection:
+        """What opens the keys, as they were made."""
+        kind = protection_kind(self.directory / KEYS, None)
+        if kind == "keyfile":
+            if self.key_file is None:
+                raise ServiceError("the keys are protected by a key file: give --key-file FILE")
+            return Protection.key_file(self.key_file)
+        if kind != "passphrase":
+            return Protection.none()
+        text = os.environ.get(VARIABLE, "")
+        if self.passphrase_file is not None:
+            content = read_private(self.passphrase_file, known="the passphrase")
+            text = "".join(content.decode("utf-8").splitlines()[:1])
+        if not text:
+            raise ServiceError(f"no passphrase: set {VARIABLE} there, or give --passphrase-file")
+        return Protection.passphrase(text)
+
+
+@cache
+def _keyring(mount: Mount) -> Keyring:
+    """Once in a process: a passphrase takes its time."""
+    return Keyring.open(mount.directory / KEYS, protection=mount.protection())
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A session of Spark whose executors see the analyzer's ``directory`` at a mount."""
+
+    session: Any
+    directory: Path
+    mount: Mount
+    records_of_task: int = RECORDS
+
+    def __post_init__(self) -> None:
+        if self.session.conf.get(_SECRET_SETTING, None) is not None:
+            reason = f"the passphrase is in its settings ({_SECRET_SETTING}), which it logs"
+            advice = "give it to the executors by their own environment, or --passphrase-file"
+            raise EngineError("Spark", reason, advice)
+        with spark.translated():
+            spark.require_executors(self.session)
+
+    def records(self, survey: Survey, header: BatchHeader, path: Path) -> ClusterRecords:
+        """The records of a batch file in the directory."""
+        place = self.mount.directory / path.relative_to(self.directory)
+        opener = Opener(survey.device, Wire.of(survey), self.mount, survey.analyzer.fingerprint)
+        return ClusterRecords(self.session, opener, header, place, self.records_of_task)
+
+
+@dataclass(frozen=True)
+class Opener:
+    """What a task needs to open records: nothing of it is secret."""
+
+    device: Device
+    wire: Wire
+    mount: Mount
+    fingerprint: str
+
+    def tags(self, batch: BatchFile, start: int, stop: int) -> tuple[bytes, bytes]:
+        """The tags of a range, once it is known that its records can be opened here."""
+        self.mount.pair(self.fingerprint, batch.header.key)
+        return tags_of(_part(batch, start, stop), self.wire.record_bytes).tobytes(), b""
+
+    def opened(
+        self, wanted: bytes, first: int, batch: BatchFile, start: int, stop: int
+    ) -> tuple[bytes, bytes]:
+        """What counts of a range; ``wanted`` has a bit for every record from the ``first`` on."""
+        bits = np.unpackbits(np.frombuffer(wanted, dtype=np.uint8))[start - first : stop - first]
+        pair = self.mount.pair(self.fingerprint, batch.header.key)
+        body = _part(batch, start, stop)
+        found = opened(self.device, self.wire, pair, body, bits.astype(bool), Pool(0))
+        flags = np.packbits(np.concatenate([found.opens, found.counts])).tobytes()
+        cells = b"" if found.cells is None else found.cells.astype("<i8").tobytes()
+        return zlib.compress(flags, 1), zlib.compress(cells, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRecords:
+    """Records of a batch file that executors see at ``path``."""
+
+    session: Any
+    opener: Opener
+    header: BatchHeader
+    path: Path
+    of_task: int
+
+    def tags(self) -> Rows:
+        """Of all records, in their order."""
+        jobs = self._jobs(TAG_BYTES * self.of_task)
+        parts = [
+            row.data for start, stop in jobs for row in self._run(start, stop, self.opener.tags)
+        ]
+        return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, TAG_BYTES)
+
+    def opened(self, wanted: Mask) -> Iterator[Opened]:
+        """Those that are wanted, a task at a time."""
+        device = self.opener.device
+        nothing = np.empty((0, device.message_bytes), dtype=np.uint8)
+        size = self.of_task // 4 + 8 * len(cells_of(device, nothing))
+        for start, stop in self._jobs(size):
+            bits = np.packbits(wanted[start:stop]).tobytes()
+            for row in self._run(start, stop, partial(self.opener.opened, bits, start)):
+                here = wanted[row.task * self.of_task : (row.task + 1) * self.of_task]
+                flags = np.frombuffer(zlib.decompress(row.data), dtype=np.uint8)
+                opens, counts = np.split(np.unpackbits(flags, count=2 * here.sum()) > 0, 2)
+                cells = np.frombuffer(zlib.decompress(row.cells), dtype="<i8").astype(np.int64)
+                yield Opened(opens, counts, cells if len(cells) else None)
+
+    def _jobs(self, size: int) -> Iterator[tuple[int, int]]:
+        """Ranges of records, each of as many tasks as the driver may receive at once."""
+        step = self.of_task * max(1, _TOGETHER // size)
+        for start in range(0, self.header.records, step):
+            yield start, min(start + step, self.header.records)
+
+    def _run(self, start: int, stop: int, work: Work) -> list[Any]:
+        """One job, a range of records each task; what they return, in the order of the records."""
+        first, last = start // self.of_task, -(-stop // self.of_task)
+        task = partial(_in_tasks, self.header, self.path, self.of_task, work)
+        with spark.translated():
+            tasks = self.session.range(first, last, 1, last - first)
+            rows: list[Any] = tasks.mapInArrow(task, _RETURNED).collect()
+        for row in rows:
+            if row.error is not None:
+                advice = "executors need the analyzer's directory (--executor-dir) and its keys"
+                raise EngineError("Spark", f"an executor says: {row.error}", advice)
+        return sorted(rows, key=lambda row: row.task)
+
+
+def _in_tasks(
+    header: BatchHeader, path: Path, size: int, work: Work, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: what is made of its range. What goes wrong is told: Spark would only try again."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            data, cells, error = b"", b"", None
+            try:
+                found = BatchFile.read(path)
+                if found.header != header:
+                    raise ServiceError(f"{path} is another batch there")
+                start = task * size
+                data, cells = work(found, start, min(start + size, header.records))
+            except (ShoalError, OSError) as problem:
+                error = str(problem)
+            row = {"task": [task], "data": [data], "cells": [cells]}
+            texts = pa.array([error], type=pa.string())
+            yield pa.RecordBatch.from_pydict(row | {"error": texts})
+
+
+def _part(batch: BatchFile, start: int, stop: int) -> memoryview:
+    size = batch.header.record_bytes
+    return batch.body[start * size : stop * size]
