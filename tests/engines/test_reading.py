@@ -12,10 +12,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from repository import environment
 from shoal.engines import columns as reading
-from shoal.engines.columns import NONE, OTHER, Amounts, Choices
+from shoal.engines.columns import NONE, OTHER, Amounts, Choices, Column, Tallied
 from shoal.errors import InvalidArgumentError, MissingExtraError
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
@@ -352,3 +354,23 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     ).stdout
     # Kilobytes. The larger file is 330 MB longer; read at once it takes more than that.
     assert int(grown) < 200_000
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "x", None]), min_size=1, max_size=60),
+    st.integers(1, 7),
+    st.integers(1, 9),
+    st.sampled_from([None, 3]),
+)
+def test_people_by_their_answers_are_the_people_of_the_rows(values, tasks, chunk, none):
+    column = Column("v", pl.LazyFrame({"value": values}, schema={"value": pl.String}))
+    words = {"labels": ["a", "b", "c"], "none": none, "other": 4}
+    expected = np.sort(np.concatenate([[], *column.codes(**words)]))
+    whole, n = Tallied("v", column.answers(), chunk=chunk), len(expected)
+    parts = [
+        replace(whole, first=n * task // tasks, last=n * (task + 1) // tasks)
+        for task in range(tasks)
+    ]
+    pieces = [piece for part in parts for piece in part.codes(**words)]
+    assert all(len(piece) <= chunk for piece in pieces)
+    assert np.array_equal(np.sort(np.concatenate([[], *pieces])), expected)

@@ -712,9 +712,14 @@ class Column(Source):
 
         Answers that are not in ``labels`` get the code ``other``.
         """
+        import polars as pl
+
+        value = pl.col(_VALUE)
+        known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+        code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
         frame = self._labelled()
         frame = frame.drop_nulls() if none is None else frame
-        for batch in _batches(frame.select(_code(labels, none, other)), self.name):
+        for batch in _batches(frame.select(code.cast(pl.Int64).alias(_VALUE)), self.name):
             yield batch.to_series().to_numpy()
 
     def numeric_size(self) -> tuple[int, int]:
@@ -757,7 +762,8 @@ class Tallied(Source):
         """As those of a column, the same ones side by side."""
         import polars as pl
 
-        codes = self.answers.tally.select(_code(labels, none, other)).to_series().to_numpy()
+        different = Column(self.name, self.answers.tally.select(_VALUE).lazy())
+        codes = np.concatenate(list(different.codes(labels, none=none, other=other)))
         times = self.answers.tally["count"].cast(pl.Int64).to_numpy()
         if none is not None:
             codes, times = np.append(codes, none), np.append(times, self.answers.nulls)
@@ -766,16 +772,6 @@ class Tallied(Source):
         for start in range(self.first, last, self.chunk):
             stop = min(start + self.chunk, last)
             yield np.repeat(codes, np.diff(np.clip(ends, start, stop), prepend=start))
-
-
-def _code(labels: Sequence[str], none: int | None, other: int) -> pl.Expr:
-    """The position of an answer in the list; ``none`` of no answer, ``other`` of another one."""
-    import polars as pl
-
-    value = pl.col(_VALUE)
-    known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
-    code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
-    return code.cast(pl.Int64).alias(_VALUE)
 
 
 def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
