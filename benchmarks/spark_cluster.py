@@ -1,9 +1,9 @@
 """``shoal.run`` on Spark, beside the local engine on the same cores: two workers, then one.
 
 Rows are in Parquet files with a column of a hundred answers. Each size and number of workers is a
-new process with a new session; the session is not measured, nor is a first run on an eighth of the
-rows, in which Java compiles itself and Python workers start. Memory is the largest that any process
-of its kind ever had.
+new process with a new session. What a worker costs once is not measured: its start, and a first run
+on a quarter of the rows for each worker, in which Java compiles itself. Memory is the largest that
+any process of its kind ever had.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.randomness import simulator
 
 SIZES = (10**7, 10**8)
 ANSWERS, FILES = 100, 16
-WARMING = 2  # files that are read before it counts
+WARMING = 4  # files that every worker reads before it counts
 LEAST_SHARE = 50.0  # per cent of the local engine's rows a second
 LARGEST = 1.0  # gigabytes of one process
 MOST_RECEIVED = 1.0  # megabytes by the driver, for a hundred partitions
@@ -143,6 +143,8 @@ def _spark(workers: int, lake: Path) -> dict[str, object]:
             "spark.eventLog.dir": f"file://{events}",
             "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "spark.executorEnv.POLARS_MAX_THREADS": "1",
+            # A worker of one core, as a container of one has it: no more threads for Java either.
+            "spark.executor.extraJavaOptions": "-XX:ActiveProcessorCount=1",
             "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
             "spark.sql.shuffle.partitions": "4",
         }
@@ -151,7 +153,7 @@ def _spark(workers: int, lake: Path) -> dict[str, object]:
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         frame = spark.read.parquet(str(lake))
-        some = [str(path) for path in sorted(lake.iterdir())[:WARMING]]
+        some = [str(path) for path in sorted(lake.iterdir())[: WARMING * workers]]
         shoal.run(spark.read.parquet(*some), column="answer", epsilon=1.0)
         with _Watch() as watch:
             began, before = time.perf_counter(), _processor()
