@@ -238,7 +238,7 @@ class Collections:
         *,
         valid: int,
         withheld: str | None,
-        warning: str | None,
+        warning: str | None = None,
     ) -> Collection | None:
         """The records were counted, and never will be again; None if one of them was meanwhile.
 
