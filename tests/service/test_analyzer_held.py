@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from analyzer_kit import START, Analyzer, documents_of, forged, sealed
+from analyzer_kit import START, Analyzer, documents_of, forged
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.registry import calibration
 from shoal.randomizers.registry import by_name
@@ -28,14 +28,6 @@ VALUES = [0] * 60 + [1] * 30 + [2] * 10
 DESPITE = "released by the operator despite: "
 
 
-def flood(analyzer, survey, people=100, batch=FORGED):
-    """Made-up reports, all of them the same answer, and one of an honest person."""
-    made_up = [forged(survey, analyzer.keyring, b"\0") for _ in range(people - 1)]
-    honest = sealed(survey, analyzer.keyring, [1])
-    analyzer.shuffler.put(survey, [*made_up, *honest], batch=batch)
-    return honest
-
-
 def rows(analyzer, table):
     with analyzer.database.read() as connection:
         return connection.execute(table.select().order_by(table.c.batch)).all()
@@ -47,7 +39,7 @@ def state(analyzer, survey, batch=FORGED):
 
 def test_a_thousand_made_up_reports_around_one_person_are_held(analyzer):
     survey = analyzer.asking(minimum=1000)
-    flood(analyzer, survey, 1000)
+    analyzer.flood(survey, 1000)
     done = analyzer.collect(survey)
     assert (done.held, done.published) == ((FORGED,), ())
     (held,) = analyzer.store.results.survey(survey.id).to_dict()["held"]
@@ -59,7 +51,7 @@ def test_a_thousand_made_up_reports_around_one_person_are_held(analyzer):
 
 def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
     survey = analyzer.asking()
-    honest = flood(analyzer, survey)
+    honest = analyzer.flood(survey)
     analyzer.send(survey, VALUES, batch=HONEST)
     done = analyzer.collect(survey)
     assert (done.held, done.published, done.problems) == ((FORGED,), (HONEST,), {})
@@ -84,7 +76,7 @@ def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
 
 def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     analyzer.collect(survey)
     before = analyzer.store.results.version(survey.id)
     caplog.clear()
@@ -143,7 +135,7 @@ def test_only_a_batch_that_is_held_is_released(analyzer, digits):
 
 def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     analyzer.collect(survey)
     held = analyzer.store.collections.find(survey.id, FORGED)
     assert analyzer.store.collections.claim(held) is not None
@@ -155,7 +147,7 @@ def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
 
 def test_racing_releases_publish_once(analyzer):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     analyzer.collect(survey)
     barrier, done, refused = threading.Barrier(4), [], []
 
@@ -178,7 +170,7 @@ def test_racing_releases_publish_once(analyzer):
 @pytest.mark.parametrize("point", ["analysis.debited", "analysis.held", "analysis.acknowledged"])
 def test_a_killed_process_leaves_it_held_once(analyzer, forks, point):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     place = {"directory": str(analyzer.directory), "url": None}
     ended = forks.run("analyzer_kit.collect", {"point": point, **place})
     assert ended == [(-signal.SIGKILL, None)]
@@ -194,7 +186,7 @@ def test_a_killed_process_leaves_it_held_once(analyzer, forks, point):
 
 def test_it_stays_held_for_whoever_comes_after(analyzer):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     analyzer.collect(survey)
     restarted = Analyzer(analyzer.directory, now=START + 100)
     restarted.shuffler = analyzer.shuffler
@@ -208,7 +200,7 @@ def test_it_stays_held_for_whoever_comes_after(analyzer):
 
 def test_a_release_before_the_shuffler_knows_is_acknowledged_later(analyzer):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     source = Silent(analyzer.shuffler)
     assert analyzer.collect(survey, source).held == (FORGED,)
     assert state(analyzer, survey) == schema.HELD
@@ -232,7 +224,7 @@ class Silent:
 
 def test_the_operator_is_told(analyzer):
     survey = analyzer.asking()
-    flood(analyzer, survey)
+    analyzer.flood(survey)
     analyzer.collect(survey)
     (finding, rest) = _analyzer_waits(analyzer.database)
     assert finding.detail.startswith("held: 3 of 3 estimated fractions")
