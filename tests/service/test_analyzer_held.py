@@ -146,6 +146,17 @@ def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
 
 
 def test_racing_releases_publish_once(analyzer):
+    race(analyzer)
+
+
+def test_racing_releases_publish_once_on_postgresql(tmp_path, postgres_url):
+    analyzer = Analyzer(tmp_path / "analyzer", url=postgres_url)
+    race(analyzer)
+    analyzer.close()
+
+
+def race(analyzer):
+    """Several operators release the same batch."""
     survey = analyzer.asking()
     analyzer.flood(survey)
     analyzer.collect(survey)
