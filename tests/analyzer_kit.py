@@ -202,6 +202,13 @@ class Analyzer:
             survey, sealed(survey, self.keyring, values, seed=seed), batch=batch
         )
 
+    def flood(self, survey, people=100, *, batch="11" * 16):
+        """Made-up reports, all of them the first answer, and one of an honest person: their own."""
+        made_up = [forged(survey, self.keyring, b"\0") for _ in range(people - 1)]
+        honest = sealed(survey, self.keyring, [1])
+        self.shuffler.put(survey, [*made_up, *honest], batch=batch)
+        return honest
+
     def collector(self, survey, source=None):
         return Collector(self.store, self.keyring, survey, source or self.shuffler, Pool(0))
 

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.service.db import migrations
 
-BEFORE = {"shuffler": "0005", "analyzer": "0003"}
+BEFORE = {"shuffler": "0005", "analyzer": "0004"}
 COLUMN = "next"
 SCRIPT = """
 import sqlalchemy as sa

@@ -93,11 +93,12 @@ class Shuffler:
         return self.store.reports.tallies(self.survey.id)
 
     def reports(self, count, *, analyzer=None, shuffler=None):
-        """Really sealed; each holds another message's bytes only by chance."""
+        """Really sealed, one answer after the other, as an honest crowd can have sent them."""
         key = shuffler or self.keyring.list().current(self.survey.suite, self.clock())
-        row = np.zeros((self.wire.slots, self.wire.message_bytes), dtype=np.uint8)
+        rows = np.zeros((count, self.wire.slots, self.wire.message_bytes), dtype=np.uint8)
+        rows[:, 0, -1] = np.arange(count) % len(self.survey.answers)
         public = (analyzer or self.analyzer).public
-        return [self.wire.seal(row, analyzer=public, shuffler=key) for _ in range(count)]
+        return [self.wire.seal(row, analyzer=public, shuffler=key) for row in rows]
 
     def forged(self, count, key=0):
         """Right in length, version and key number; nothing in them opens."""

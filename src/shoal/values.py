@@ -14,6 +14,8 @@ import numpy.typing as npt
 from shoal import checks
 
 Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Span = tuple[float, float]  # from the least to the largest
 Messages = npt.NDArray[np.integer]
 Record = dict[str, object]
 
@@ -126,6 +128,51 @@ class Estimate:
         # Counts of noise are skewed to the right: the first term of the Cornish-Fisher expansion.
         return reach + self.step * (z**2 + 2) / 6
 
+    def beyond(
+        self, rare: float, *, bounds: Span = (0.0, 1.0), reach: Span | None = None
+    ) -> tuple[Flags, Flags]:
+        """Which fractions are below and above all that honest people's reports give.
+
+        Whatever they answer, any of it happens with probability ``rare`` at most, however few they
+        are. ``reach`` is that of the mechanism (see :func:`unlikely`); without one the estimate's
+        own limits hold exactly.
+        """
+        if reach is not None:
+            each = rare / (2 * self.frequencies.size)
+            return unlikely(self.frequencies, bounds, n=self.n, reach=reach, rare=each)
+        low, high = self.interval(1 - rare, simultaneous=True)
+        return high < bounds[0], low > bounds[1]
+
+
+def unlikely(
+    estimates: Array, bounds: Span, *, n: int, reach: Span, rare: float
+) -> tuple[Flags, Flags]:
+    """Which means of n reports are below, and which above, the bounds by more than noise explains.
+
+    A report adds between ``reach[0]`` and ``reach[1]``, independently of the others, and on average
+    something within the bounds. On the scale from 0 to 1 of the reach, the mean of n reports whose
+    expectation is p at most reaches q > p with probability exp(-n KL(q || p)) at most: Hoeffding,
+    "Probability Inequalities for Sums of Bounded Random Variables", 1963, Theorem 1. This holds for
+    every n and every law, and a mean that no reports have is infinitely unlikely. What is marked
+    has probability ``rare`` at most for each estimate and side; in large crowds of reports that are
+    one of two values, it is sqrt(2 log(1/rare)) standard errors beyond: 5.3 for one in a million.
+    """
+    least, largest = reach
+    place = np.clip((estimates - least) / (largest - least), 0.0, 1.0)
+    sides = []
+    for bound, sign in zip(bounds, (-1, 1), strict=True):
+        end = min(max((bound - least) / (largest - least), 0.0), 1.0)
+        exponent = n * (_divergence(place, end) + _divergence(1 - place, 1 - end))
+        sides.append((sign * (place - end) > 0) & (exponent > -math.log(rare)))
+    below, above = sides
+    return below, above
+
+
+def _divergence(q: Array, p: float) -> Array:
+    """q log(q/p), which is 0 at q = 0 and infinite at p = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(q > 0, q * np.log(q / p), 0.0)
+
 
 class Noise(ABC):
     """What randomizing adds to one report: all that confidence limits of a mean depend on."""
@@ -194,6 +241,18 @@ class MeanEstimate:
         mean, error = np.array([self.mean]), np.array([self.standard_error])
         low, high = VectorEstimate(mean, error, self.n, self.noise).interval(level)
         return float(low[0]), float(high[0])
+
+    def beyond(
+        self, rare: float, *, bounds: Span, reach: Span | None = None
+    ) -> tuple[Flags, Flags]:
+        """Whether the mean is below or above all that honest people's reports give.
+
+        As of :meth:`Estimate.beyond`.
+        """
+        if reach is not None:
+            return unlikely(np.array([self.mean]), bounds, n=self.n, reach=reach, rare=rare / 2)
+        low, high = self.interval(1 - rare)
+        return np.array([high < bounds[0]]), np.array([low > bounds[1]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from analyzer_kit import DirectSource
+from analyzer_kit import Analyzer, DirectSource
 from collection_kit import collection
 from command_kit import shoal
 from shoal.service.analyzer.store import AnalyzerStore
@@ -57,7 +57,7 @@ def test_as_json(parties):
     (found,) = run(parties.directory, *asked).json()["surveys"]
     assert found["survey"] == str(parties.survey.id)
     assert found["combined"]["valid"] % 500 == 0
-    assert found["pass"] == {"published": [], "refused": [], "problems": []}
+    assert found["pass"] == {"published": [], "refused": [], "held": [], "problems": []}
     assert run(parties.directory, "--json", "--offline").json()["surveys"] == [found]
 
 
@@ -201,3 +201,29 @@ def test_keys_that_the_survey_does_not_name_collect_nothing(parties, tmp_path):
     Keyring.create(place / "keys", role="analyzer", protection=Protection.none())
     said = run(place).refusal()
     assert f"names the analyzer with fingerprint {parties.survey.analyzer.fingerprint}" in said
+
+
+def test_a_held_batch_is_shown_without_estimates_and_released(tmp_path):
+    analyzer = Analyzer(tmp_path / "analyzer")
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    analyzer.close()
+    offline = partial(run, tmp_path / "analyzer", "--offline")
+    shown = " ".join(offline().success().split())
+    assert "batch 11111111 held: 3 of 3 estimated fractions are below 0 or above 1" in shown
+    assert "shoal collect DIR --release 11111111" in shown
+    assert "red" not in shown
+    (found,) = json.loads(offline("--json").success())["surveys"]
+    assert [each["batch"] for each in found["held"]] == ["11" * 16]
+    assert (found["batches"], found["combined"]) == ([], None)
+    assert "held batch (11111111)" in offline("--release", "22").refusal()
+    assert "--again" in offline("--release", "11", "--again", "22").refusal()
+    page, table = tmp_path / "page.html", tmp_path / "table.csv"
+    done = offline("--release", "1111", "--report", page, "--csv", table)
+    assert done.status == 0
+    assert "released batch 11111111" in done.stderr
+    for text in (" ".join(done.stdout.split()), page.read_text(), table.read_text()):
+        assert "released by the operator despite: 3 of 3 estimated fractions" in text
+    refusal = offline("--release", "1111").refusal()
+    assert "first digits of one held batch (none); this one is published" in refusal

@@ -73,7 +73,8 @@ def test_from_device_to_result_over_http(parties):
         assert not done.problems
         found = analyzer.document(shuffler.survey, offer.batch)
         assert (found["reports"], found["valid"]) == (50, 50)
-        assert found["estimates"][0]["share"] > 0.9
+        shares = [each["share"] for each in found["estimates"]]
+        assert max(shares) - min(shares) < 0.2  # one answer after the other
         assert not source.offers(), "acknowledged"
         shuffler.work()
         (info,) = shuffler.store.batches.listed(shuffler.survey.id)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidArgumentError
-from shoal.service.http.limits import Addresses, Limits, Room
+from shoal.service.http.limits import Addresses, Bursts, Limits, Room
 from shoal.service.http.problems import ProblemError
 
 HERE, THERE = "203.0.113.7", "203.0.113.8"
@@ -113,6 +113,36 @@ def test_no_address_is_kept():
     assert held
     assert all(HERE.encode() not in key and packed not in key for key in buckets._missing)
     assert all(HERE.encode() not in key for key in held)
+
+
+def test_a_burst_from_one_network_is_told_when_the_hour_is_over():
+    buckets, timer = addresses()
+    bursts = Bursts(timer=timer)
+    here, there = buckets.key(HERE), buckets.key(THERE)
+    assert [bursts.count(here, 120), bursts.count(there, 40), bursts.count(None, 999)] == [None] * 3
+    timer.now += 3599
+    assert bursts.count(there, 40) is None
+    timer.now += 1
+    assert bursts.count(there, 10) == 0.5
+    timer.now += 3600
+    assert bursts.count(there, 1) == 0.0, "an hour of few reports says nothing"
+    timer.now += 3600
+    assert bursts.count(here, 5000) == 0.0
+    timer.now += 3600
+    assert bursts.count(here, 1) == 0.75, "whether somebody else came is not told"
+
+
+def test_an_ipv6_customer_is_one_network_and_memory_is_bounded():
+    buckets, timer = addresses()
+    bursts = Bursts(most=3, timer=timer)
+    for number in range(200):
+        bursts.count(buckets.key(f"2001:db8:1:{number:x}::1"), 1)
+    for number in range(100):
+        bursts.count(buckets.key(f"2001:db8:{number + 2:x}::1"), 1)
+    assert len(bursts._reports) == 3
+    timer.now += 3600
+    assert bursts.count(buckets.key(HERE), 1) == 0.5
+    assert len(bursts._reports) == 1
 
 
 def test_room_is_given_back_whatever_happens():

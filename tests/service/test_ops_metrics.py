@@ -84,6 +84,18 @@ def test_a_minute_with_one_commit_looks_like_one_without(seconds):
     assert set(shown) == {0.25}
 
 
+def test_the_largest_part_from_one_network_has_no_label_and_stays_for_its_hour():
+    now = [0.0]
+    seen = metrics.Observations(steady=lambda: now[0])
+    found = registry([seen.metrics])
+    assert values(found)[("shoal_network_ratio",)] == 0
+    seen.observe("network_share", 0.5)
+    for now[0] in (1.0, 61.0, 1000.0):
+        assert values(found)[("shoal_network_ratio",)] == 0.5
+    seen.observe("network_share", 0.0)
+    assert values(found)[("shoal_network_ratio",)] == 0
+
+
 def test_invented_reasons_do_not_fill_the_memory():
     now = [0.0]
     seen = metrics.Observations(steady=lambda: now[0])

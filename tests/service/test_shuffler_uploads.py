@@ -188,3 +188,19 @@ def test_what_could_not_be_opened_is_not_acknowledged(shuffler, monkeypatch, dam
     assert shuffler.store.reports.waiting_keys() == set()
     path.write_bytes(secret)
     assert ways.same(content=report) == 202
+
+
+def test_a_burst_from_one_network_is_told_to_the_operator_without_its_address(shuffler, caplog):
+    app, path = shuffler.app(), f"{shuffler.path}/reports"
+    now = [0.0]
+    app.intake.bursts.timer = lambda: now[0]
+    for address in ("203.0.113.7", "127.0.0.1"):
+        assert ask(app, path, content=shuffler.forged(150), headers=BYTES, address=address)
+    shuffler.observed.clear()
+    now[0] = 3600.0
+    ask(app, path, content=shuffler.forged(1), headers=BYTES, address="203.0.113.8")
+    assert [one for one in shuffler.observed if one[0] == "network_share"] == [
+        ("network_share", 0.75, "")
+    ]
+    (record,) = (each for each in caplog.records if each.getMessage() == "burst_from_one_network")
+    assert "203.0.113" not in str(vars(record))

@@ -80,6 +80,27 @@ def test_a_shufflers_tables_from_before_gatherings_are_brought_up_to_date(databa
     assert differences(database, "shuffler", schema.METADATA) == []
 
 
+def test_an_analyzers_tables_from_before_batches_were_held_are_brought_up_to_date(database):
+    database.migrate("analyzer")
+    row = {"survey": 1, "batch": "11" * 16, "request": "22" * 16, "digest": "33" * 32, "size": 1}
+    with database.write() as connection:
+        connection.execute(sa.text("ALTER TABLE collections DROP COLUMN warning"))
+        if database.dialect == "postgresql":  # of SQLite there is a dump, below
+            known = (
+                "DROP CONSTRAINT known_state, ADD CONSTRAINT known_state CHECK (state <> 'HELD')"
+            )
+            connection.execute(sa.text(f"ALTER TABLE collections {known}"))
+        connection.execute(sa.text("UPDATE analyzer_revision SET version_num = '0003'"))
+    assert database.migrate("analyzer") == migrations.head("analyzer")
+    assert differences(database, "analyzer", analyzer_schema.METADATA) == []
+    with database.write() as connection:
+        survey = {"number": 1, "id": b"1" * 32, "configuration": b""}
+        connection.execute(common.surveys.insert(), survey)
+        connection.execute(analyzer_schema.collections.insert(), row | {"state": "HELD"})
+    with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
+        connection.execute(sa.text("UPDATE collections SET state = 'LOST'"))
+
+
 @pytest.mark.parametrize(
     ("tree", "revision", "metadata"),
     [("shuffler", "0004", schema.METADATA), ("analyzer", "0003", analyzer_schema.METADATA)],
@@ -110,7 +131,11 @@ def test_a_store_made_before_the_first_steps_became_one_opens(tmp_path, tree, re
     else:
         (document,) = store.results.survey(survey.id).batches
         assert store.ledger.spent(survey.id)["epsilon"] == document["epsilon"]
-        assert store.collections.of(survey.id)[0].finished
+        (collection,) = store.collections.of(survey.id)
+        assert collection.finished
+        with database.write() as connection:
+            connection.execute(analyzer_schema.collections.update().values(state="HELD"))
+        assert store.collections.find(survey.id, collection.batch).state == "HELD"
     database.close()
 
 

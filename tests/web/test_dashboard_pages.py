@@ -19,6 +19,7 @@ from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.collect import release
 from shoal.service.analyzer.results import ResultCache, written
 from shoal.service.db import tables as common
 from shoal.service.keyring import Keyring, Protection
@@ -560,3 +561,44 @@ def test_a_survey_without_a_name_is_called_by_its_question_once(analyzer, client
     assert " · " not in found.of["heading"]
     assert Page(client.get("/dashboard").text).text.count("Why?") == 1
     assert analyzer.plain.name in page(client, analyzer.plain).of["heading"]
+
+
+def test_held_batches_are_a_number_for_everybody_and_a_reason_for_the_operator(tmp_path):
+    made = Analyzer(tmp_path / "held")
+    survey = made.asking(not_before=START - DAY, not_after=START + 30 * DAY)
+    made.send(survey, [0] * 60 + [1] * 30 + [2] * 10, batch=SECOND)
+    made.flood(survey, batch=FIRST)
+    made.collect(survey)
+    address, name = f"/dashboard/surveys/{survey.id}", "of 3 estimated fractions are below 0"
+    with shown(made, public_results=True) as client:
+
+        def page():
+            return Page(client.get(address).text).of["batches"]
+
+        assert "1 batch held" in page()
+        assert name not in page()
+        assert client.get(f"{address}/batches/{FIRST}").status_code == 404
+        files = [f"{address}/download/results.{kind}" for kind in ("json", "csv", "parquet")]
+        assert client.get(files[0]).json()["held"][0]["batch"] == FIRST
+        login(client, made.store.tokens.add("me", None, 3600))
+        assert f"11111111{'3 ' + name}" in page()
+        version = client.get(f"{address}/version").json()
+        release(made.store, survey, FIRST)
+        assert client.get(f"{address}/version").json() != version
+        assert "1 batch held" not in page()
+        despite = "eleased by the operator despite: 3 " + name
+        assert despite in page()
+        assert despite in Page(client.get(f"{address}/batches/{FIRST}").text).of["found"]
+        whole = Page(client.get(address).text)
+        assert f"Batch 11111111 was r{despite}" in whole.of["found"]
+        for path in (
+            *files[:2],
+            f"{address}/download/report.html",
+            f"{address}/download/statement.json",
+        ):
+            assert despite in client.get(path).text, path
+        table = pl.read_parquet(io.BytesIO(client.get(files[2]).content))
+        warned = table.filter(pl.col("warning").is_not_null())["batch"].unique()
+        assert sorted(warned) == [FIRST, "all"]
+        assert "despite" in client.get(f"{address}/download/chart.svg").text
+    made.close()

@@ -40,6 +40,9 @@ class CollectOptions(SecretOptions, Options):
     again: str | None = option(
         "Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"
     )
+    release: str | None = option(
+        "Publish a batch that is held, after a look: its first digits.", _WHAT, "BATCH"
+    )
     offline: bool = option("Ask nobody: show what was published before.", _WHAT)
     store: str | None = STORE
     migrate: bool = MIGRATE
@@ -67,6 +70,7 @@ class CollectOptions(SecretOptions, Options):
         Needs("master", ("engine=spark",), "what has a master"),
         Needs("executor_dir", ("engine=spark",), "what has executors"),
         Excludes("watch", ("report", "csv", "json"), "--watch never ends"),
+        Excludes("again", ("release",), "--again is of a refused batch, --release of a held one"),
     )
 
     def check(self) -> None:
@@ -99,6 +103,9 @@ def collect(options: CollectOptions) -> None:
             raise RefusedError("there is no survey to collect for: add one with shoal survey add")
         if options.survey is not None:
             surveys = [store.surveys.get(administration.survey_name(store, options.survey))]
+        if options.release is not None:
+            released = administration.release(store, surveys, options.release)
+            typer.echo(f"released batch {released[:_NAME]}: its result says so", err=True)
         if not options.offline:
             tokens.check()
             keyring = home.keyring(options.protection(home.keys))
@@ -153,7 +160,7 @@ def _watch(
     store: AnalyzerStore, worker: AnalyzerWorker, surveys: list[Survey], every: float
 ) -> None:
     """Print what becomes of every batch, and the same problem once, without an end."""
-    from shoal.service.analyzer.results import batch_sentence
+    from shoal.service.analyzer.results import batch_sentence, held_sentence
 
     printed: set[str] = set()
     while True:
@@ -168,6 +175,9 @@ def _watch(
             for batch in done.refused:
                 reason = printable(store.collections.find(survey.id, batch).reason or "")
                 print_lines(f"{name}: batch {batch[:_NAME]} refused: {reason}")
+            for batch in done.held:
+                warning = store.collections.find(survey.id, batch).warning
+                print_lines(f"{name}: {held_sentence(batch, warning or '')}")
             for problem in problems(done):
                 line = f"{name}: {problem}"
                 if line not in printed:
@@ -199,7 +209,7 @@ def _show(results: SurveyResults, done: Pass) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from shoal.service.analyzer.results import batch_sentence
+    from shoal.service.analyzer.results import batch_sentence, held_sentence
 
     survey = results.survey
     lines = [
@@ -210,6 +220,7 @@ def _show(results: SurveyResults, done: Pass) -> None:
         (f"batch {refused['batch'][:_NAME]} refused: {printable(refused['reason'])}", "red")
         for refused in results.refused
     ]
+    lines += [(held_sentence(**held), "red") for held in results.held]
     lines += [(problem, "yellow") for problem in problems(done)]
     page = console()
     page.print(f"{printable(survey.name)} ({str(survey.id)[:16]})", style="bold")
@@ -221,6 +232,8 @@ def _show(results: SurveyResults, done: Pass) -> None:
         show_result(result)
     elif results.counts is not None:
         page.print("the batches do not add up to one estimate: --json has each of them")
+    elif results.held:
+        page.print("no estimates yet: all that could be published is held")
     else:
         page.print(f"no estimates yet: a batch needs {survey.batches.minimum:,} valid reports")
     page.print()

@@ -19,7 +19,6 @@ from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.base import (
     AnswerMechanism,
-    Flags,
     Mechanism,
     Numbered,
     Randomizer,
@@ -31,7 +30,7 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomness import Randomness
-from shoal.values import Batch, Counts, Envelopes, Messages, category_codes
+from shoal.values import Batch, Counts, Envelopes, Flags, Messages, category_codes
 
 Whole = npt.NDArray[np.int64]
 

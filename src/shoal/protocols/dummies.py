@@ -31,10 +31,20 @@ from shoal.protocols.base import (
 )
 from shoal.protocols.shares import NoisyCounts
 from shoal.randomizers import hashing
-from shoal.randomizers.base import AnswerMechanism, Flags, Integers, Rows, checked_rows
+from shoal.randomizers.base import AnswerMechanism, Integers, Rows, checked_rows
 from shoal.randomizers.partitioned import PartitionedAnswers, Partitions
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, category_codes
+from shoal.values import (
+    Array,
+    Batch,
+    Counts,
+    Envelopes,
+    Estimate,
+    Flags,
+    Messages,
+    Span,
+    category_codes,
+)
 
 MOST_DUMMIES = 100_000.0
 MOST_EVALUATIONS = 1 << 34
@@ -244,8 +254,14 @@ class HashedDummies(AmongDummies, AnswerMechanism):
     @property
     def influence(self) -> float:
         """All slots filled with messages that support one answer, where fewer are expected."""
+        return self.reach[1]
+
+    @property
+    def reach(self) -> Span:
+        """By messages that do not support the answer, and by all slots that do."""
         expected = self.dummies / self.buckets + self.collision
-        return (self.slots - expected) / (1 - self.collision)
+        least, largest = ((n - expected) / (1 - self.collision) for n in (0, self.slots))
+        return least, largest
 
     def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
         keys = category_codes(values, self.k).astype(np.uint64)

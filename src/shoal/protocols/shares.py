@@ -27,9 +27,9 @@ from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
 from shoal.protocols.base import Whole
-from shoal.randomizers.base import Flags, Integers
+from shoal.randomizers.base import Integers
 from shoal.randomness import Randomness
-from shoal.values import Array, Estimate, MeanEstimate
+from shoal.values import Array, Estimate, Flags, MeanEstimate
 
 Binomials = tuple[tuple[int, float], ...]  # (trials, probability) of independent binomial numbers
 

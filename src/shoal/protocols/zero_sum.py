@@ -38,9 +38,9 @@ from shoal.errors import OutOfRegimeError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, Whole, margins, ragged
 from shoal.protocols.shares import NoisyCounts
-from shoal.randomizers.base import Flags, Integers, source
+from shoal.randomizers.base import Integers, source
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, category_codes
+from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Flags, Span, category_codes
 
 MOST_MESSAGES = 1 << 25
 MOST_COPIES = 100_000.0
@@ -155,6 +155,25 @@ class ZeroRuleEstimate(Estimate):
         if self.excess.size == 1:
             fewest, most = np.append(self.n - most, fewest), np.append(self.n - fewest, most)
         return fewest / self.n, most / self.n
+
+    def beyond(
+        self, rare: float, *, bounds: Span = (0.0, 1.0), reach: Span | None = None
+    ) -> tuple[Flags, Flags]:
+        """Which answers have fewer, and which have more copies than honest people send.
+
+        From the copies themselves: those that are missing show nowhere else, as the rule makes 0
+        of them.
+        """
+        checks.refuse(reach is not None, "no reach: its limits are exact", reach=reach)
+        each, noise = rare / (2 * self.excess.size), Withheld.of(self.n, self.gamma)
+        low, high = (self.n * bound for bound in bounds)
+        fewer, more = (
+            self.excess < low - noise.largest(each),
+            self.excess > high - noise.smallest(each),
+        )
+        if self.excess.size == 1:
+            fewer, more = np.append(more, fewer), np.append(fewer, more)
+        return fewer, more
 
 
 @dataclass(frozen=True, kw_only=True)

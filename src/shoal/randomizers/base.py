@@ -31,15 +31,16 @@ from shoal.values import (
     Counts,
     Envelopes,
     Estimate,
+    Flags,
     MeanEstimate,
     Messages,
+    Span,
     VectorEstimate,
     category_codes,
 )
 
 Reports = Messages | Envelopes
 Rows = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
 # The whole numbers of a sampler; those that a double may not hold are written as text.
 Integers: TypeAlias = dict[str, int | str | list[int] | list[str]]
@@ -157,6 +158,14 @@ class Mechanism(Auditable, ABC):
     @abstractmethod
     def counted(self, batch: Batch | Counts) -> Counts:
         """Counts of a batch, or counts as they are: at least of one person."""
+
+    @property
+    def reach(self) -> Span | None:
+        """The least and the most that one person adds to n times an estimated fraction or mean.
+
+        None if the limits of the estimates are exact at every level, so that nobody needs it.
+        """
+        return None
 
 
 class TakesAnswers(Auditable):
@@ -415,6 +424,12 @@ class SupportEstimates(AnswerMechanism):
             granularity=step / (1 + lies / 3),
             empty_error=math.sqrt(nobody),
         )
+
+    @property
+    def reach(self) -> Span | None:
+        """Without and with a message that supports the answer."""
+        true, other = self._support.true, self._support.other
+        return -other / (true - other), (1 - other) / (true - other)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones."""

@@ -21,7 +21,6 @@ from shoal.randomizers.base import (
     LARGEST_EPSILON,
     LARGEST_TABLE,
     CategoryRandomizer,
-    Flags,
     Integers,
     Odds,
     Rows,
@@ -32,7 +31,7 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Counts, Messages, category_codes
+from shoal.values import Array, Counts, Flags, Messages, category_codes
 
 CELLS_AT_ONCE = 1 << 20
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)

@@ -63,7 +63,16 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, MeanEstimate, Messages, Noise, bounded_numbers
+from shoal.values import (
+    Array,
+    Batch,
+    Counts,
+    MeanEstimate,
+    Messages,
+    Noise,
+    Span,
+    bounded_numbers,
+)
 
 _ROUNDING_BITS = 53
 _TOTAL = 1 << 52
@@ -211,6 +220,13 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         law = LevelNoise(self, mean, noise, spread)
         error = self.step * math.sqrt(variance / n)
         return MeanEstimate(self.low + self.step * mean, error, n, noise=law)
+
+    @property
+    def reach(self) -> Span | None:
+        """The least and the largest score."""
+        ends = self._scores.min(), self._scores.max()
+        least, largest = (self.low + self.step * float(score) for score in ends)
+        return least, largest
 
     def variance(self, *, n: int) -> float:
         """Largest variance of the estimated mean of n people, over their data."""

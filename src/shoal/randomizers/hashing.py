@@ -19,7 +19,6 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     LARGEST_EPSILON,
     CategoryRandomizer,
-    Flags,
     Integers,
     Odds,
     Rows,
@@ -34,7 +33,7 @@ from shoal.randomizers.base import (
 )
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
+from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, category_codes
 
 PRIME = (1 << 61) - 1
 

@@ -25,7 +25,6 @@ from shoal.randomizers.base import (
     LARGEST_EPSILON,
     CategoryRandomizer,
     Codes,
-    Flags,
     Integers,
     NumberedMessages,
     Odds,
@@ -35,7 +34,7 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Batch, Counts, Estimate, Messages, category_codes
+from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, Span, category_codes
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
@@ -266,6 +265,12 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         high, low = self._odds.high, self._odds.low
         scale = self._odds.total / (high - low)
         return scale, 2 * scale * low / (high - low)
+
+    @property
+    def reach(self) -> Span | None:
+        """By a message in the rest of the block, and by one in the answer's set."""
+        scale, _ = self._scale
+        return -scale, scale
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates: messages in the answer's set, less those in the rest of its block."""

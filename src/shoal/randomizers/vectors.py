@@ -47,7 +47,6 @@ from shoal.errors import InvalidArgumentError
 from shoal.randomizers.base import (
     EXACT,
     LARGEST_EPSILON,
-    Flags,
     Integers,
     Randomizer,
     Rows,
@@ -57,7 +56,7 @@ from shoal.randomizers.base import (
 )
 from shoal.randomizers.grid import two_level_law
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Messages, Noise, VectorEstimate
+from shoal.values import Array, Batch, Counts, Flags, Messages, Noise, VectorEstimate
 
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1

@@ -33,6 +33,7 @@ NAMES = (
     "collect.received",
     "analysis.opened",
     "analysis.debited",
+    "analysis.held",
     "analysis.published",
     "analysis.acknowledged",
     "client.randomized",

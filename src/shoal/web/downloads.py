@@ -100,6 +100,7 @@ def parquet(results: SurveyResults) -> bytes:
         "honest": pl.Int64(),
         "epsilon": pl.Float64(),
         "delta": pl.Float64(),
+        "warning": pl.String(),
     }
     rows = []
     for row in results.rows():
@@ -139,7 +140,8 @@ def _below(result: Result) -> str:
         value, interval = items((), result.estimate)[0].cells
         mean = f"mean: {value}, from {interval}; "
     what = f"95 % intervals, of the noise alone, among those who answered; {result.n:,} reports"
-    return f"{mean}{what}; ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}"
+    warnings = "".join(f"; {text}" for text in result.only.warnings)
+    return f"{mean}{what}; ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}{warnings}"
 
 
 def _shortened(label: str) -> str:

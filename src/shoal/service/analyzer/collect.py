@@ -7,6 +7,8 @@ begins, so that whoever comes after a crash goes on where it stopped, once the l
 over. One batch that cannot go on
 does not keep the others waiting, whatever a shuffler sends, and however slowly it does.
 
+A batch that no honest crowd can have sent is held instead of published, until :func:`release`.
+
 A shuffler that was brought back from a backup may have mixed a batch anew, and may not know that it
 was released or acknowledged. It offers such a batch again, and is taken at its word: what is not
 here yet is fetched by its new digest, what is published is acknowledged once more.
@@ -24,7 +26,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from shoal.errors import ShoalError
+from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.analyzer.collection import Collection
@@ -35,6 +37,7 @@ from shoal.service.analyzer.source import BatchSource, discard, download, path_o
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import (
     BUDGETED,
+    HELD,
     OPENED,
     PUBLISHED,
     RECEIVED,
@@ -44,6 +47,7 @@ from shoal.service.analyzer.tables import (
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.db.files import disk
+from shoal.service.db.leases import LEASE
 from shoal.service.errors import (
     LeaseLostError,
     NotReadyError,
@@ -62,7 +66,7 @@ if TYPE_CHECKING:
 INTERVAL = 30.0
 MOST_WAITING = 10_000  # batches of a survey that were asked for and are not published
 TALK_SECONDS = 900.0  # of one pass in which a shuffler is talked to about one survey
-_TALKING = (REQUESTED, PUBLISHED)  # what is left then needs the shuffler
+_TALKING = (REQUESTED, PUBLISHED, HELD)  # what is left then needs the shuffler
 _WHILE_LEASED = 1.0  # seconds between two looks at work that somebody else has
 _AFTER_FAILURE = 10.0  # seconds
 
@@ -93,18 +97,20 @@ class Pass:
 
     published: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
     problems: dict[str, str] = field(default_factory=dict)
     leased: int = 0
 
     def __bool__(self) -> bool:
         """Whether anything went on."""
-        return bool(self.published or self.refused)
+        return bool(self.published or self.refused or self.held)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {
             "published": list(self.published),
             "refused": list(self.refused),
+            "held": list(self.held),
             "problems": [
                 {"batch": batch or None, "reason": reason}
                 for batch, reason in self.problems.items()
@@ -133,7 +139,7 @@ class Collector:
             raise WrongKeysError(self.survey, self.keyring.fingerprint)
         talking_ends = time.monotonic() + self.talk_seconds
         problems = self._request()
-        done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
+        done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: [], HELD: []}
         leased = 0
         for waiting in self.store.collections.of(self.survey.id):
             late = waiting.state in _TALKING and time.monotonic() > talking_ends
@@ -152,7 +158,8 @@ class Collector:
                 problems[waiting.batch] = problem(error)
                 event = "batch_waits" if isinstance(error, ShoalError) else "batch_fails"
                 self._warn(event, waiting, error)
-        return Pass(tuple(done[PUBLISHED]), tuple(done[REFUSED]), problems, leased)
+        published, refused, held = (tuple(batches) for batches in done.values())
+        return Pass(published, refused, held, problems, leased)
 
     def _request(self) -> dict[str, str]:
         """Ask for every batch that is new, and see to those that are offered again."""
@@ -166,7 +173,7 @@ class Collector:
             _log.warning("no_list", extra=about, exc_info=error)
             return {"": problem(error)}
         known = {each.batch: each for each in self.store.collections.of(self.survey.id)}
-        done = sum(each.state == PUBLISHED and each.acknowledged for each in known.values())
+        done = sum(each.acknowledged for each in known.values())
         left = MOST_WAITING - (len(known) - done)
         new = [offer for offer in offers if offer.batch not in known]
         pairs = [(offer, known[offer.batch]) for offer in offers if offer.batch in known]
@@ -192,6 +199,7 @@ class Collector:
             RECEIVED: self._open,
             OPENED: self._debit,
             BUDGETED: self._publish,
+            HELD: self._acknowledge,
             PUBLISHED: self._acknowledge,
         }
         leases, owner = self.store.collections.leases, str(collection.owner)
@@ -233,10 +241,17 @@ class Collector:
         opened, slots = None, self.survey.device.slots
         while opened is None:  # again only if another batch had one of the records meanwhile
             admitted = decode(records, partial(replayed, collection))
-            valid, counts = admitted.tallied(reports=batch.header.reports, slots=slots)
-            withheld = release_decision(self.survey, valid, counts).withheld
+            reports = batch.header.reports
+            valid, counts = admitted.tallied(reports=reports, slots=slots)
+            spoiled = reports - valid if slots > 1 else 0
+            decision = release_decision(self.survey, valid, counts, spoiled=spoiled)
             opened = self.store.collections.opened(
-                collection, admitted, counts, valid=valid, withheld=withheld
+                collection,
+                admitted,
+                counts,
+                valid=valid,
+                withheld=decision.withheld,
+                warning=decision.warning,
             )
         failpoints.reached("analysis.opened")
         return opened
@@ -248,16 +263,17 @@ class Collector:
         return LocalRecords(survey.device, Wire.of(survey), pair, batch.body, self.pool)
 
     def _debit(self, collection: Collection) -> Collection:
-        debited = self.store.ledger.debit(collection, self._decision(collection))
+        debited = self.store.ledger.debit(collection, _decision(self.survey, collection))
         failpoints.reached("analysis.debited")
         return debited
 
     def _publish(self, collection: Collection) -> Collection:
-        decision, now = self._decision(collection), self.store.clock()
-        document = result_document(self.survey, decision, collection, now=now)
-        published = self.store.results.publish(collection, document)
-        failpoints.reached("analysis.published")
-        return published
+        if collection.warning is None:
+            return _published(self.store, self.survey, collection)
+        held = self.store.collections.move(collection, HELD)
+        _log.warning("batch_held", extra={"survey": str(self.survey.id), "batch": held.batch})
+        failpoints.reached("analysis.held")
+        return held
 
     def _acknowledge(self, collection: Collection) -> Collection:
         discard(path_of(self.store.incoming, collection))
@@ -271,13 +287,7 @@ class Collector:
         except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
             self._warn("nothing_to_acknowledge", collection, error)
         failpoints.reached("analysis.acknowledged")
-        return self.store.collections.move(collection, PUBLISHED, acknowledged=1)
-
-    def _decision(self, collection: Collection) -> ReleaseDecision:
-        """As it was when the batch was opened."""
-        survey, valid = self.survey, collection.valid or 0
-        guarantee = guaranteed(survey, valid)
-        return ReleaseDecision(valid, survey.honest(valid), guarantee, collection.reason)
+        return self.store.collections.move(collection, collection.state, acknowledged=1)
 
     def _checked(self, path: Path, collection: Collection) -> BatchFile:
         """The batch in a file, if it is one of this survey and says no more than it holds.
@@ -309,6 +319,38 @@ class Collector:
     def _warn(self, event: str, collection: Collection, error: Exception) -> None:
         about = {"survey": str(self.survey.id), "batch": collection.batch}
         _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
+
+
+def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:
+    """Publish a batch that is held, as its operator has looked into it; nobody does it twice."""
+    collection = store.collections.claim(store.collections.find(survey.id, batch))
+    if collection is None:
+        raise NotReadyError(f"batch {batch}", "somebody else is at work on it", retry_after=LEASE)
+    try:
+        if collection.state != HELD:
+            expected = f"a batch that is held; this one is {collection.state}"
+            raise InvalidArgumentError("release", batch, expected)
+        published = _published(store, survey, collection)
+    finally:
+        with suppress(LeaseLostError):
+            store.collections.leases.release(str(collection.owner))
+    _log.warning("batch_released", extra={"survey": str(survey.id), "batch": batch})
+    return published
+
+
+def _published(store: AnalyzerStore, survey: Survey, collection: Collection) -> Collection:
+    decision, now = _decision(survey, collection), store.clock()
+    document = result_document(survey, decision, collection, now=now)
+    published = store.results.publish(collection, document)
+    failpoints.reached("analysis.published")
+    return published
+
+
+def _decision(survey: Survey, collection: Collection) -> ReleaseDecision:
+    """As it was when the batch was opened."""
+    valid = collection.valid or 0
+    honest, guarantee = survey.honest(valid), guaranteed(survey, valid)
+    return ReleaseDecision(valid, honest, guarantee, collection.reason, collection.warning)
 
 
 def problem(error: Exception) -> str:

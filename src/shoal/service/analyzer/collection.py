@@ -3,7 +3,12 @@
 ::
 
     REQUESTED ─▶ RECEIVED ─▶ OPENED ─▶ BUDGETED ─▶ PUBLISHED ─▶ (acknowledged)
+        │            │                    └─▶ HELD ─▶ (acknowledged)
+        │            │                          └─▶ (PUBLISHED, if an operator releases it)
         └────────────┴─▶ REFUSED ─▶ (REQUESTED, if an operator asks for it again)
+
+A batch with a warning, as its estimates are such that no honest crowd gives, is HELD. It is opened,
+its tags are spent and its debit is entered like those of any other; only publication waits.
 
 Every step is one transaction that names the state it starts from and the owner who takes it, so
 that it happens once, whoever else tries. A crash leaves the state before or the state after.
@@ -24,6 +29,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
 from shoal.service.analyzer.tables import (
+    HELD,
     OPENED,
     PUBLISHED,
     RECEIVED,
@@ -95,6 +101,7 @@ class Collection:
     acknowledged: bool
     owner: str | None
     lease_until: int | None
+    warning: str | None = None
     cells: bytes | None = None
 
     @classmethod
@@ -109,8 +116,8 @@ class Collection:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self.state == REFUSED or (self.state == PUBLISHED and self.acknowledged)
+        """Whether there is nothing left to do but what an operator decides."""
+        return self.state == REFUSED or (self.state in (PUBLISHED, HELD) and self.acknowledged)
 
     @property
     def counts(self) -> Counts | None:
@@ -232,6 +239,7 @@ class Collections:
         *,
         valid: int,
         withheld: str | None,
+        warning: str | None = None,
     ) -> Collection | None:
         """The records were counted, and never will be again; None if one of them was meanwhile.
 
@@ -241,6 +249,7 @@ class Collections:
             "valid": valid,
             "rejected": json.dumps(admitted.rejected),
             "reason": withheld,
+            "warning": warning,
             "cells": None if withheld or counts is None else packed(counts),
         }
         survey, key = collection.survey, int(collection.key or 0)

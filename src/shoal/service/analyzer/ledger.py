@@ -3,6 +3,9 @@
 The guarantee is that of the valid reports, never of those that were sent: what did not open hides
 nobody. A batch with fewer than the survey's minimum, or that would cost more than the survey
 promises, is withheld: its estimates are not computed into anything, and its counts are not kept.
+
+One whose estimates no honest crowd gives has a warning, and is held until the operator releases it:
+somebody made reports up, and then the crowd may be smaller than the guarantee counts on.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
 from shoal.explain.text import plain, up
+from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Collections
@@ -25,23 +29,33 @@ from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.survey import Survey
 from shoal.values import Counts, Estimate, MeanEstimate
 
+RARE = 1e-6  # the probability that a batch of honest people is held, at most
+
 
 @dataclass(frozen=True)
 class ReleaseDecision:
     """What so many valid reports are worth; ``withheld`` says why nothing is published, if so.
 
-    ``guarantee`` is None where too few people are left for any.
+    ``guarantee`` is None where too few people are left for any. ``warning`` says why no honest
+    crowd can have sent the reports, if so.
     """
 
     valid: int
     honest: int
     guarantee: Guarantee | None
     withheld: str | None
+    warning: str | None = None
 
 
-def release_decision(survey: Survey, valid: int, counts: Counts | None) -> ReleaseDecision:
-    """The decision on a batch with so many valid reports, and the counts they add up to."""
+def release_decision(
+    survey: Survey, valid: int, counts: Counts | None, *, spoiled: int = 0
+) -> ReleaseDecision:
+    """The decision on a batch with so many valid reports, and the counts they add up to.
+
+    What is left of the ``spoiled`` reports is in the counts, too.
+    """
     guarantee, least, withheld = guaranteed(survey, valid), survey.batches.minimum, None
+    warning = None
     if valid < least:
         missing = f"{least - valid:,} fewer than the survey's minimum {least:,}"
         withheld = f"{valid:,} valid reports, {missing}"
@@ -54,11 +68,39 @@ def release_decision(survey: Survey, valid: int, counts: Counts | None) -> Relea
         withheld = "nothing that could be counted"
     else:
         try:
-            estimated(survey, counts)
+            warning = signs_of_forgery(survey, counts, spoiled=spoiled)
         except ShoalError:
             # Shares that must add up, and do not. What they add up to is nobody's business.
             withheld = "messages that do not fit together: some are missing, forged or altered"
-    return ReleaseDecision(valid, survey.honest(valid), guarantee, withheld)
+    return ReleaseDecision(valid, survey.honest(valid), guarantee, withheld, warning)
+
+
+def signs_of_forgery(survey: Survey, counts: Counts, *, spoiled: int = 0) -> str | None:
+    """Why no honest crowd can have sent what adds up to these counts; None if one can.
+
+    A fraction below 0 or above 1, or a mean outside the bounds, by more than noise explains: an
+    honest crowd, of any size and whatever it answers, gives one anywhere in the chart with
+    probability :data:`RARE` at most. In a large crowd that is five to six standard errors of the
+    crowd whose estimates stray furthest. It is a sign, and no proof of the contrary: whoever
+    invents answers and follows the protocol gives none.
+
+    No estimate is in the sentence, nor which answer it is about: readers are told it.
+    """
+    device, estimate = survey.device, estimated(survey, counts)
+    low, high = 0.0, 1.0
+    if isinstance(device, NumberMechanism):
+        low, high = device.low, device.high
+    slack = 0.0
+    if isinstance(device, MultiMessageMechanism):  # a spoiled report lacks a message, and counts
+        slack = spoiled * (device.influence + high - low) / counts.n
+    below, above = estimate.beyond(RARE, bounds=(low - slack, high + slack), reach=device.reach)
+    beyond = int((below | above).sum())
+    if not beyond:
+        return None
+    fractions = f"{beyond:,} of {len(survey.answers):,} estimated fractions are"
+    what = "the estimated mean is" if isinstance(estimate, MeanEstimate) else fractions
+    where = f"below {plain(low)} or above {plain(high)}"
+    return f"{what} {where} by more than noise explains: no honest crowd gives that"
 
 
 def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
@@ -91,7 +133,7 @@ class Ledger:
             "delta": self.surveys.numbered(collection.survey).survey.delta,
             "valid": decision.valid,
             "honest": decision.honest,
-            "released": int(decision.withheld is None),
+            "released": int(decision.withheld is None and decision.warning is None),
         }
         with self.database.write() as connection:
             connection.execute(sa.insert(ledger).values(entry))

@@ -58,6 +58,8 @@ _END = 500  # bytes of a document that hold when it was published, and the surve
 _PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
 _MEAN = ("mean", "low", "high", "standard_error", "sum")
 _SHARE = ("answer", "share", "low", "high", "standard_error", "count")
+_RELEASED = "released by the operator despite"
+_NAMED = 5  # batches in a sentence
 
 
 # -------------------------------------------------------------------------------------- documents
@@ -77,6 +79,7 @@ def result_document(
         "reports": reports,
         "rejected": collection.rejected or {},
         **outcome(survey, decision, collection.counts, spoiled),
+        "warning": decision.warning and f"{_RELEASED}: {decision.warning}",
         "published": now - now % HOUR,
     }
 
@@ -198,7 +201,14 @@ def batch_sentence(batch: Document) -> str:
     if batch["withheld"] is not None:
         return f"{name} withheld: {reports}; {batch['withheld']}"
     guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
-    return f"{name} published: {reports}; {guarantee}"
+    warning = f"; {batch['warning']}" if batch.get("warning") else ""
+    return f"{name} published: {reports}; {guarantee}{warning}"
+
+
+def held_sentence(batch: str, reason: str) -> str:
+    """Why a batch is not published, and what to do, in one line."""
+    release = f"to publish it after a look: shoal collect DIR --release {batch[:8]}"
+    return f"batch {batch[:8]} held: {reason}; {release}"
 
 
 # -------------------------------------------------------------------------- all batches together
@@ -210,12 +220,14 @@ class SurveyResults:
 
     ``counts`` is the sum over all batches that were published with estimates, None if there is
     none; ``spoiled`` is how many of their reports lack a message. ``refused`` has the batches that
-    were not what they claimed to be, and why.
+    were not what they claimed to be, and why; ``held`` those that no honest crowd can have sent,
+    and why, until the operator releases them.
     """
 
     survey: Survey
     batches: tuple[Document, ...]
     refused: tuple[Document, ...]
+    held: tuple[Document, ...]
     life: Document
     counts: Counts | None
     spoiled: int
@@ -228,6 +240,7 @@ class SurveyResults:
             "batches": list(self.batches),
             "combined": self.combined(),
             "refused": list(self.refused),
+            "held": list(self.held),
             "life": self.life,
         }
 
@@ -238,8 +251,21 @@ class SurveyResults:
         return {
             "batches": self.life["batches"],
             **outcome(self.survey, self._decision(self.counts), self.counts, self.spoiled),
+            "warning": self.warning,
             "epsilon": self.life["epsilon"],
         }
+
+    @property
+    def warning(self) -> str | None:
+        """What has to be known of the batches before relying on them; None if nothing has."""
+        warned = [each for each in self.batches if each.get("warning")]
+        if not warned:
+            return None
+        if len(warned) == 1:
+            return f"batch {warned[0]['batch'][:8]} was {warned[0]['warning']}"
+        names = ", ".join(each["batch"][:8] for each in warned[:_NAMED])
+        more = ", …" if len(warned) > _NAMED else ""
+        return f"{len(warned):,} batches were {_RELEASED} signs of forgery: {names}{more}"
 
     def _decision(self, counts: Counts) -> ReleaseDecision:
         """All valid reports, under the guarantee of the smallest batch."""
@@ -259,7 +285,7 @@ class SurveyResults:
             return None
         bound = bias(self.survey, self.counts, decision, self.spoiled)
         return Result(
-            columns=(column(self.survey, self.counts, decision.guarantee),),
+            columns=(column(self.survey, self.counts, decision.guarantee, self.warning),),
             guarantee=decision.guarantee,
             notes=tuple(self._notes(bound)),
         )
@@ -293,7 +319,7 @@ class SurveyResults:
     def to_csv(self) -> str:
         """One line per batch and answer, and those of all batches together."""
         head = ("batch", "status", *(_SHARE if self.survey.answers else _MEAN))
-        names = (*head, "reports", "valid", "epsilon", "delta")
+        names = (*head, "reports", "valid", "epsilon", "delta", "warning")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(names)
@@ -317,7 +343,9 @@ class SurveyResults:
                 yield {name: value for name, value in document.items() if name != "mean"}
 
 
-def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult:
+def column(
+    survey: Survey, counts: Counts, guarantee: Guarantee, warning: str | None = None
+) -> ColumnResult:
     """What counts say under a guarantee, as a result like any other."""
     return ColumnResult(
         column=survey.question,
@@ -326,6 +354,7 @@ def column(survey: Survey, counts: Counts, guarantee: Guarantee) -> ColumnResult
         randomizer=survey.device,
         guarantee=guarantee,
         n=counts.n,
+        warnings=() if warning is None else (warning,),
     )
 
 
@@ -346,9 +375,13 @@ class Results:
         row = self.surveys.numbered(collection.survey)
         # Two that publish at once must not miss each other in what the survey cost.
         one_by_one = sa.select(surveys.c.number).where(surveys.c.number == collection.survey)
+        entry = tables.ledger.c
+        debit = sa.and_(entry.survey == collection.survey, entry.batch == collection.batch)
         with self.database.write() as connection:
             connection.execute(one_by_one.with_for_update(key_share=True))
             moved = self.collections.move_in(connection, collection, tables.PUBLISHED)
+            if collection.state == tables.HELD:  # from now on it costs towards readers, too
+                connection.execute(tables.ledger.update().where(debit).values(released=1))
             whole = written({**document, "life": spent(connection, row, collection.batch)})
             values = {"survey": collection.survey, "batch": collection.batch, "document": whole}
             connection.execute(sa.insert(tables.results).values(values))
@@ -376,7 +409,7 @@ class Results:
         end = sa.func.substr(done.document, sa.case((before > 0, before), else_=1))
         query: sa.Select[Any] = sa.select(
             (done.document if estimates else end).label("document"),
-            *(each.batch, each.reports, each.rejected, each.reason, each.cells),
+            *(each.batch, each.reports, each.rejected, each.reason, each.warning, each.cells),
             *(entry.valid, entry.honest, entry.epsilon, entry.released),
         ).where(
             done.survey == self.surveys.row(name).number,
@@ -387,7 +420,7 @@ class Results:
             rows = connection.execute(query.order_by(done.batch)).all()
         published = [row for row in rows if row.released]
         counts = [unpacked(bytes(row.cells), row.valid) for row in published]
-        survey = self.surveys.get(name)
+        survey, every = self.surveys.get(name), self.collections.of(name)
         return SurveyResults(
             survey=survey,
             batches=tuple(
@@ -395,8 +428,13 @@ class Results:
             ),
             refused=tuple(
                 {"batch": each.batch, "reason": each.reason}
-                for each in self.collections.of(name)
+                for each in every
                 if each.state == tables.REFUSED
+            ),
+            held=tuple(
+                {"batch": each.batch, "reason": each.warning}
+                for each in every
+                if each.state == tables.HELD
             ),
             life={
                 **self.ledger.spent(name),  # the analyzer has opened more than it has told
@@ -415,13 +453,13 @@ class Results:
             sa.select(sa.func.count()).where(table.c.survey == number)
             for table in (tables.ledger, tables.results)
         ]
-        refused = sa.select(columns.batch, columns.reason).where(
-            columns.survey == number, columns.state == tables.REFUSED
+        aside = sa.select(columns.batch, columns.state, columns.reason).where(
+            columns.survey == number, columns.state.in_([tables.REFUSED, tables.HELD])
         )
         with self.database.read() as connection:
             counts = [connection.execute(query).scalar() for query in counted]
-            rows = connection.execute(refused.order_by(columns.batch)).all()
-        return (*counts, *((row.batch, row.reason) for row in rows))
+            rows = connection.execute(aside.order_by(columns.batch)).all()
+        return (*counts, *map(tuple, rows))
 
 
 def _summary(row: sa.Row[Any]) -> Document:
@@ -433,6 +471,7 @@ def _summary(row: sa.Row[Any]) -> Document:
         "honest": row.honest,
         "epsilon": row.epsilon,
         "withheld": None if row.released else row.reason,
+        "warning": row.warning and f"{_RELEASED}: {row.warning}",
         "rejected": json.loads(row.rejected or "{}"),
     }
 

@@ -2,6 +2,7 @@
 
 A collection is one batch on its way from the shuffler to a published result. Its ``cells`` are what
 the estimator needs, once its records were opened and counted; the records themselves are deleted.
+Its ``warning`` says why no honest crowd can have sent it, if so: it is held until it is released.
 Tags are of records that were counted once, so that they are never counted again. No time is kept
 but leases: when a batch was published is in its document, to the hour.
 """
@@ -13,8 +14,8 @@ import sqlalchemy as sa
 from shoal.service.db.tables import surveys, tags
 
 # In the order in which a collection goes through them; REFUSED is an end of its own.
-STATES = ("REQUESTED", "RECEIVED", "OPENED", "BUDGETED", "PUBLISHED", "REFUSED")
-REQUESTED, RECEIVED, OPENED, BUDGETED, PUBLISHED, REFUSED = STATES
+STATES = ("REQUESTED", "RECEIVED", "OPENED", "BUDGETED", "HELD", "PUBLISHED", "REFUSED")
+REQUESTED, RECEIVED, OPENED, BUDGETED, HELD, PUBLISHED, REFUSED = STATES
 
 METADATA = sa.MetaData()
 
@@ -39,10 +40,12 @@ collections = sa.Table(
     sa.Column("acknowledged", sa.Integer, nullable=False, server_default="0"),
     sa.Column("owner", sa.String(32)),
     sa.Column("lease_until", sa.BigInteger),
+    sa.Column("warning", sa.Text),
     sa.CheckConstraint(f"state IN ({_listed})", name="known_state"),
 )
 
-# What each batch tells about a person in it; ``released`` is 0 if its estimates were withheld.
+# What each batch tells about a person in it; ``released`` is 0 if its estimates are not published
+# (withheld, or held).
 ledger = sa.Table(
     "ledger",
     METADATA,

@@ -5,8 +5,9 @@ customer has 56 or 48 bits of network, and 256 or 65,536 such addresses; so thes
 limited too, to 4 and 16 times what one address may have, and never to more than half of what all
 together may have at once.
 
-Addresses are kept for nothing else than this, in memory only, as hashes under a salt that is thrown
-away every day together with all that was counted under it.
+Addresses are kept for nothing else than this, and for a look at bursts of reports from one network,
+in memory only, as hashes under a salt that is thrown away every day together with all that was
+counted under it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ BY_ADDRESS = (
     "address_burst",
 )
 _DAY = 86400.0
+_HOUR = 3600.0
+LEAST_REPORTS = 100  # of an hour, so that the largest part of them says anything
 _SALT_WORDS = 4
 _HASH_BYTES = 16
 _IPV4_BYTES = 4
@@ -264,3 +267,46 @@ class Addresses:
             blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
             for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
         )
+
+
+@dataclass
+class Bursts:
+    """How many of an hour's reports came from one network, in quarters and after the hour is over.
+
+    A network is the largest that an address is in: an IPv4 address, or an IPv6 network of 48 bits.
+    So many reports from one place are a class behind one router, or somebody who makes them up.
+    Beyond ``most`` networks new ones are only counted together.
+
+    Who reads the figure must not see a single report come. So it is coarse, is told of a full hour
+    with at least a hundred reports only, and all reports but few are three quarters, too.
+
+    >>> Bursts.share(70, 100), Bursts.share(100, 100), Bursts.share(9, 9)
+    (0.5, 0.75, 0.0)
+    """
+
+    most: int = Limits.addresses
+    timer: Callable[[], float] = monotonic
+    _until: float = field(default=-math.inf, init=False)
+    _total: int = field(default=0, init=False)
+    _reports: dict[bytes, int] = field(default_factory=dict, init=False)
+
+    def count(self, networks: Networks, reports: int) -> float | None:
+        """Take note of reports; what is to be told of the hour that has ended, if one has."""
+        if networks is None:
+            return None
+        now, ended = self.timer(), None
+        if now >= self._until:
+            if self._total:
+                ended = self.share(max(self._reports.values()), self._total)
+            self._until, self._total = now + _HOUR, 0
+            self._reports.clear()
+        self._total += reports
+        network = networks[-1]
+        if network in self._reports or len(self._reports) < self.most:
+            self._reports[network] = self._reports.get(network, 0) + reports
+        return ended
+
+    @staticmethod
+    def share(largest: int, total: int) -> float:
+        """Quarters that the largest part is at least, three at most; 0 of too few."""
+        return min(4 * largest // total, 3) / 4 if total >= LEAST_REPORTS else 0.0

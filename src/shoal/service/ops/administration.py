@@ -10,6 +10,7 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
+from shoal.service.analyzer import collect
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db.surveys import Deleted
@@ -162,16 +163,29 @@ def revoke_token(store: Store, label: str) -> int:
 
 def ask_again(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> None:
     """Let a batch that was refused be fetched once more; the first digits of its name will do."""
-    refused = [
-        (survey, each.batch)
-        for survey in surveys
-        for each in store.collections.of(survey.id)
-        if each.state == schema.REFUSED
-    ]
-    chosen = [pair for pair in refused if digits and pair[1].startswith(digits)]
-    if len(chosen) != 1:
-        known = ", ".join(batch[:8] for _, batch in refused) or "none"
-        expected = f"the first digits of one refused batch ({known})"
-        raise InvalidArgumentError("again", digits, expected)
-    ((survey, batch),) = chosen
+    survey, batch = _batch(store, surveys, schema.REFUSED, again=digits)
     store.collections.again(survey.id, batch)
+
+
+def release(store: AnalyzerStore, surveys: Sequence[Survey], digits: str) -> str:
+    """Publish a batch that is held; the first digits of its name will do."""
+    survey, batch = _batch(store, surveys, schema.HELD, release=digits)
+    collect.release(store, survey, batch)
+    return batch
+
+
+def _batch(
+    store: AnalyzerStore, surveys: Sequence[Survey], state: str, **option: str
+) -> tuple[Survey, str]:
+    """The one batch in a state whose name begins with the digits of an option."""
+    ((name, digits),) = option.items()
+    every = [(survey, each) for survey in surveys for each in store.collections.of(survey.id)]
+    fitting = [(survey, each) for survey, each in every if digits and each.batch.startswith(digits)]
+    chosen = [(survey, each.batch) for survey, each in fitting if each.state == state]
+    if len(chosen) == 1:
+        return chosen[0]
+    known = ", ".join(each.batch[:8] for _, each in every if each.state == state) or "none"
+    expected = f"the first digits of one {state.lower()} batch ({known})"
+    if len(fitting) == 1:
+        expected = f"{expected}; this one is {fitting[0][1].state.lower()}"
+    raise InvalidArgumentError(name, digits, expected)

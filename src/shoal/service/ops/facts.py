@@ -400,7 +400,7 @@ def _analyzer_waits(database: Database) -> Iterator[Finding]:
     rows = analyzer_schema.collections.c
     with database.read() as connection:
         batches = connection.execute(
-            sa.select(rows.batch, rows.state, rows.reason, rows.acknowledged)
+            sa.select(rows.batch, rows.state, rows.reason, rows.warning, rows.acknowledged)
         ).all()
     on_their_way = 0
     for row in batches:
@@ -410,6 +410,12 @@ def _analyzer_waits(database: Database) -> Iterator[Finding]:
                 f"shoal collect DIR --again {row.batch[:8]}"
             )
             yield warn(f"batch {row.batch[:8]}", f"refused: {row.reason}", advice)
+        elif row.state == analyzer_schema.HELD:
+            advice = (
+                "ask the shuffler's operator for bursts from one network; to publish it all the "
+                f"same: shoal collect DIR --release {row.batch[:8]}"
+            )
+            yield warn(f"batch {row.batch[:8]}", f"held: {row.warning}", advice)
         elif not (row.state == analyzer_schema.PUBLISHED and row.acknowledged):
             on_their_way += 1
     if on_their_way:

@@ -12,6 +12,8 @@ of a batch would see the last one come. So nothing here moves with a single repo
 * refusals (reports that are in no batch) are exact, but published once in a minute;
 * seconds spent in commits are the longest of the last minute, in steps, and only of a minute with
   many of them: else one commit would be seen, and a histogram would count them;
+* the largest part of the reports that came from one network is that of a full hour with a hundred
+  reports or more, in quarters, and three of them at most;
 * the queue has tenths of its length, the disk two digits, and processor time is left out.
 
 No figure has a label for an address, a device or anything else about whoever sent something.
@@ -64,6 +66,9 @@ FIGURES = {
         "What the longest commit of the last minute stayed below, if there were many."
     ),
     "queue_ratio": "How full the intake's queue was, in tenths.",
+    "network_ratio": (
+        "How many of the last full hour's reports came from one network, in quarters; at most 0.75."
+    ),
     "disk_free_bytes": "Room on the disk, to two digits.",
     "key_age_seconds": "Seconds since a key was made.",
     "key_active_seconds_left": "Seconds until a key is no longer handed out.",
@@ -92,6 +97,7 @@ FIGURES = {
 _REFUSALS = ("refused_reports", "refused_requests")
 _GROWING = {*_REFUSALS, "closed_batches", "reports", "expired_batches", "unopened_reports"}
 _COMMIT = "commit_seconds"
+_SHARE = "network_share"
 _MOST_REASONS = 64
 _MANY_COMMITS = 50
 _TIMEOUT = 5.0
@@ -146,6 +152,7 @@ class Observations:
     _commits: int = field(default=0, init=False)
     _shown_refused: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _shown_longest: dict[str, float] = field(default_factory=dict, init=False)
+    _share: float = field(default=0.0, init=False)
 
     def observe(self, name: str, amount: float, reason: str = "") -> None:
         """Take note of refusals by reason, or of the largest value in this minute."""
@@ -154,6 +161,8 @@ class Observations:
             if name in _REFUSALS:
                 known = (name, reason) in self._refused or len(self._refused) < _MOST_REASONS
                 self._refused[name, reason if known else "other"] += int(amount)
+            elif name == _SHARE:  # of an hour that is over: until the next one is
+                self._share = amount
             else:
                 self._longest[name] = max(self._longest.get(name, 0.0), amount)
                 self._commits += name == _COMMIT
@@ -179,6 +188,7 @@ class Observations:
             yield family(name, [({"reason": reason}, count) for reason, count in of_name])
         yield gauge(_COMMIT, in_steps(longest.get(_COMMIT, 0.0)))
         yield gauge("queue_ratio", tenths(longest.get("queue", 0.0)))
+        yield gauge("network_ratio", self._share)
 
 
 def gauge(name: str, value: float) -> Metric:

@@ -37,7 +37,7 @@ from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
 from shoal.service.http import requests
-from shoal.service.http.limits import Addresses, Limits, Networks, Room
+from shoal.service.http.limits import Addresses, Bursts, Limits, Networks, Room
 from shoal.service.http.openapi import BYTES, EVERYBODY, JSON, SURVEY_PATH, Application
 from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
 from shoal.service.keyring import Keyring
@@ -48,6 +48,7 @@ REPORTS_PATH = f"{SURVEY_PATH}/reports"
 UNKNOWN_VERSION = "unknown_version"
 UNKNOWN_KEY = "unknown_key"
 _NUMBERS = 256
+_BURST = 0.5  # of an hour's reports from one network: worth a line in the log
 
 _log = logging.getLogger(__name__)
 
@@ -239,6 +240,7 @@ class Intake:
     clock: Clock
     observe: Observe
     surveys: dict[str, SurveyRow] = field(default_factory=dict)
+    bursts: Bursts = field(default_factory=Bursts)
 
     async def take(self, row: SurveyRow, scope: Scope, receive: Receive, key: Networks) -> Response:
         """Store reports; the answer comes when they are durable. ``key``: who was charged."""
@@ -257,11 +259,21 @@ class Intake:
                 self.addresses.charge_key(key, upload.reports - 1)
             self.observe("queue", self.room.share, "")
             await self.commit.commit(upload.arrivals)
+        self._watch(key, upload.reports)
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT
         for reason, places in upload.refused.items():
             self.observe("refused_reports", len(places), reason)
         return small(upload.document(), 202)
+
+    def _watch(self, key: Networks, reports: int) -> None:
+        """Count reports by network, in memory; tell the operator alone, and no address."""
+        share = self.bursts.count(key, reports)
+        if share is None:
+            return
+        self.observe("network_share", share, "")
+        if share >= _BURST:
+            _log.warning("burst_from_one_network")
 
     def _accepts(self, number: int) -> bool:
         """Whether reports for a key are taken; none is acknowledged that could not be opened.

@@ -1,0 +1,266 @@
+"""A batch that no honest crowd can have sent: counted, debited, held, and released once."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from analyzer_kit import START, Analyzer, documents_of, forged
+from shoal.errors import InvalidArgumentError
+from shoal.protocols.registry import calibration
+from shoal.randomizers.registry import by_name
+from shoal.service.analyzer import collect
+from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.ledger import signs_of_forgery
+from shoal.service.analyzer.results import batch_sentence
+from shoal.service.db.leases import LEASE
+from shoal.service.errors import NotReadyError, UnknownBatchError
+from shoal.service.ops import administration
+from shoal.service.ops.facts import _analyzer_waits, ledger_metrics
+from shoal.values import Counts
+
+FORGED, HONEST = "11" * 16, "22" * 16
+VALUES = [0] * 60 + [1] * 30 + [2] * 10
+DESPITE = "released by the operator despite: "
+
+
+def rows(analyzer, table):
+    with analyzer.database.read() as connection:
+        return connection.execute(table.select().order_by(table.c.batch)).all()
+
+
+def state(analyzer, survey, batch=FORGED):
+    return analyzer.store.collections.find(survey.id, batch).state
+
+
+def test_a_thousand_made_up_reports_around_one_person_are_held(analyzer):
+    survey = analyzer.asking(minimum=1000)
+    analyzer.flood(survey, 1000)
+    done = analyzer.collect(survey)
+    assert (done.held, done.published) == ((FORGED,), ())
+    (held,) = analyzer.store.results.survey(survey.id).to_dict()["held"]
+    assert held["batch"] == FORGED
+    assert "no honest crowd gives that" in held["reason"]
+    assert held["reason"].startswith("3 of 3 estimated fractions are below 0 or above 1")
+    assert documents_of(analyzer.store, survey) == []
+
+
+def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
+    survey = analyzer.asking()
+    honest = analyzer.flood(survey)
+    analyzer.send(survey, VALUES, batch=HONEST)
+    done = analyzer.collect(survey)
+    assert (done.held, done.published, done.problems) == ((FORGED,), (HONEST,), {})
+    assert done.to_dict()["held"] == [FORGED]
+    assert [each.getMessage() for each in caplog.records] == ["batch_held"]
+    assert [row.released for row in rows(analyzer, schema.ledger)] == [0, 1]
+    assert analyzer.shuffler.acknowledged(FORGED)
+    assert not list(analyzer.store.incoming.iterdir())
+    with pytest.raises(UnknownBatchError):
+        analyzer.store.results.get(survey.id, FORGED)
+    results = analyzer.store.results.survey(survey.id)
+    assert results.combined()["valid"] == len(VALUES)
+    assert results.life["batches"] == 1
+    assert results.life["opened"] == 2
+    # Its records are spent, and it is nobody's work any more.
+    analyzer.shuffler.put(survey, honest, batch="33" * 16)
+    analyzer.collect(survey)
+    assert analyzer.document(survey, "33" * 16)["rejected"]["replayed"] == 1
+    assert not analyzer.collect(survey)
+    assert len(rows(analyzer, schema.ledger)) == 3
+
+
+def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    before = analyzer.store.results.version(survey.id)
+    caplog.clear()
+    assert administration.release(analyzer.store, [survey], FORGED[:4]) == FORGED
+    assert [(each.getMessage(), each.levelno) for each in caplog.records] == [
+        ("batch_released", logging.WARNING)
+    ]
+    assert analyzer.store.results.version(survey.id) != before
+    document = analyzer.document(survey, FORGED)
+    warning = document["warning"]
+    assert warning.startswith(DESPITE + "3 of 3 estimated fractions")
+    assert document["status"] == "published"
+    assert document["life"]["batches"] == 1
+    for estimates in (True, False):
+        results = analyzer.store.results.survey(survey.id, estimates=estimates)
+        assert results.held == ()
+        assert results.batches[0]["warning"] == warning
+        assert warning in results.combined()["warning"]
+        assert results.life["epsilon"] == document["epsilon"]
+    results = analyzer.store.results.survey(survey.id)
+    lines = results.to_csv().splitlines()
+    assert lines[0].endswith(",warning")
+    assert all(DESPITE in line for line in lines[1:])
+    assert warning in batch_sentence(document)
+    assert warning in results.result().to_html()
+    assert any(warning in text for text in results.result().to_dict()["warnings"])
+    assert [row.released for row in rows(analyzer, schema.ledger)] == [1]
+
+
+def test_several_released_batches_are_one_sentence(analyzer):
+    survey = analyzer.asking()
+    for place, batch in enumerate([FORGED, HONEST]):
+        made_up = [forged(survey, analyzer.keyring, b"\0") for _ in range(60 + place)]
+        analyzer.shuffler.put(survey, made_up, batch=batch)
+    analyzer.collect(survey)
+    for batch in (FORGED, HONEST):
+        collect.release(analyzer.store, survey, batch)
+    warning = analyzer.store.results.survey(survey.id).warning
+    assert warning == (
+        "2 batches were released by the operator despite signs of forgery: 11111111, 22222222"
+    )
+
+
+@pytest.mark.parametrize("digits", ["", "zz", HONEST[:8], FORGED[:8]])
+def test_only_a_batch_that_is_held_is_released(analyzer, digits):
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES, batch=HONEST)
+    analyzer.collect(survey)
+    with pytest.raises(InvalidArgumentError, match="first digits of one held batch") as caught:
+        administration.release(analyzer.store, [survey], digits)
+    assert ("this one is published" in str(caught.value)) == (digits == HONEST[:8])
+    with pytest.raises(InvalidArgumentError, match="a batch that is held; this one is PUBLISHED"):
+        collect.release(analyzer.store, survey, HONEST)
+    assert analyzer.store.collections.find(survey.id, HONEST).owner is None
+
+
+def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    held = analyzer.store.collections.find(survey.id, FORGED)
+    assert analyzer.store.collections.claim(held) is not None
+    with pytest.raises(NotReadyError, match="somebody else is at work on it"):
+        collect.release(analyzer.store, survey, FORGED)
+    analyzer.clock.advance(LEASE)
+    assert collect.release(analyzer.store, survey, FORGED).state == schema.PUBLISHED
+
+
+def test_racing_releases_publish_once(analyzer):
+    race(analyzer)
+
+
+def test_racing_releases_publish_once_on_postgresql(tmp_path, postgres_url):
+    analyzer = Analyzer(tmp_path / "analyzer", url=postgres_url)
+    race(analyzer)
+    analyzer.close()
+
+
+def race(analyzer):
+    """Several operators release the same batch."""
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    barrier, done, refused = threading.Barrier(4), [], []
+
+    def run():
+        barrier.wait()
+        try:
+            done.append(collect.release(analyzer.store, survey, FORGED))
+        except (InvalidArgumentError, NotReadyError) as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(done), len(refused)) == (1, 3)
+    assert len(rows(analyzer, schema.results)) == len(rows(analyzer, schema.ledger)) == 1
+
+
+@pytest.mark.parametrize("point", ["analysis.debited", "analysis.held", "analysis.acknowledged"])
+def test_a_killed_process_leaves_it_held_once(analyzer, forks, point):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    place = {"directory": str(analyzer.directory), "url": None}
+    ended = forks.run("analyzer_kit.collect", {"point": point, **place})
+    assert ended == [(-signal.SIGKILL, None)]
+    analyzer.clock.advance(LEASE)
+    analyzer.collect(survey)
+    assert state(analyzer, survey) == schema.HELD
+    assert analyzer.shuffler.acknowledged(FORGED)
+    assert len(rows(analyzer, schema.ledger)) == 1
+    assert rows(analyzer, schema.results) == []
+    collect.release(analyzer.store, survey, FORGED)
+    assert len(rows(analyzer, schema.results)) == 1
+
+
+def test_it_stays_held_for_whoever_comes_after(analyzer):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    restarted = Analyzer(analyzer.directory, now=START + 100)
+    restarted.shuffler = analyzer.shuffler
+    restarted.shuffler.path(FORGED).with_suffix(".ack").unlink()  # restored from a backup
+    assert not restarted.collect(survey)
+    assert analyzer.shuffler.acknowledged(FORGED), "once more"
+    assert state(restarted, survey) == schema.HELD
+    assert len(rows(restarted, schema.ledger)) == 1
+    restarted.close()
+
+
+def test_a_release_before_the_shuffler_knows_is_acknowledged_later(analyzer):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    source = Silent(analyzer.shuffler)
+    assert analyzer.collect(survey, source).held == (FORGED,)
+    assert state(analyzer, survey) == schema.HELD
+    analyzer.clock.advance(LEASE)
+    collect.release(analyzer.store, survey, FORGED)
+    analyzer.collect(survey)
+    assert analyzer.shuffler.acknowledged(FORGED)
+    assert analyzer.store.collections.find(survey.id, FORGED).finished
+
+
+class Silent:
+    """A shuffler that does not answer when it is told that a batch has come."""
+
+    def __init__(self, shuffler):
+        self.offers, self.fetch = shuffler.offers, shuffler.fetch
+        self.keys, self.close = shuffler.keys, shuffler.close
+
+    def acknowledge(self, batch, *_):
+        raise NotReadyError(batch, "no answer", retry_after=1)
+
+
+def test_the_operator_is_told(analyzer):
+    survey = analyzer.asking()
+    analyzer.flood(survey)
+    analyzer.collect(survey)
+    (finding, rest) = _analyzer_waits(analyzer.database)
+    assert finding.detail.startswith("held: 3 of 3 estimated fractions")
+    assert "--release 11111111" in finding.advice
+    assert rest.check == "collecting"
+    (states,) = (each for each in ledger_metrics(analyzer.store) if "collections" in each.name)
+    assert [(each.labels["state"], each.value) for each in states.samples] == [("HELD", 1)]
+
+
+def test_a_mean_beyond_its_bounds_is_a_sign(analyzer):
+    device = by_name("duchi")(low=0.0, high=5.0, epsilon=1.0)
+    survey = analyzer.asking(device=device, answers=(), minimum=100)
+    assert signs_of_forgery(survey, Counts(np.array([27, 73]), 100)) is None
+    sign = signs_of_forgery(survey, Counts(np.array([0, 100]), 100))
+    assert sign == (
+        "the estimated mean is below 0 or above 5 by more than noise explains: no honest crowd "
+        "gives that"
+    )
+
+
+def test_what_is_left_of_spoiled_reports_is_no_sign(analyzer):
+    """Lost records of honest people: what else they sent counts, and they do not."""
+    device = calibration("dummies")(k=3, n=100, epsilon=1.0, delta=1e-6)
+    survey = analyzer.asking(device=device, minimum=100)
+    noise = round(100 * device.dummies / 3)
+    counts = Counts(np.array([130 + noise, noise, noise]), 100)
+    assert signs_of_forgery(survey, counts, spoiled=30) is None
+    assert signs_of_forgery(survey, counts).startswith("1 of 3 estimated fractions are below 0 or")
