@@ -36,7 +36,7 @@ from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 ANSWERS = 16
@@ -186,6 +186,7 @@ class Parties:
             batches=Batches(minimum=people // 2, target=people, max_age=_DAY),
             epsilon=1.0,
             delta=1e-6,
+            admission=Open(dishonest=0),
             not_before=now - _DAY,
             not_after=now + _DAY,
             shuffler=parties["shuffler"],

@@ -9,7 +9,7 @@ import httpx
 import shoal
 from shoal.service.client import Client, Policy, PolicyError, Settings
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Survey
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
             batches=Batches(minimum=1000, target=5000, max_age=86_400),
             epsilon=0.5,
             delta=1e-6,
+            admission=Open(dishonest=0),
             not_before=0,
             not_after=4_102_444_800,
             **parties,

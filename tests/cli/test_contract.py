@@ -38,6 +38,7 @@ READ = re.compile(r"WHOLE|NUMBER|[\w-]+(\|[\w-]+)+")  # metavars of what is not 
 FINGERPRINT = "ab" * 32
 SURVEY = (
     "--question Colour? --purpose Paint --categories red,green --epsilon 1 --minimum 2000 "
+    "--dishonest 0 "
     f"--shuffler https://s.example --shuffler-key {FINGERPRINT} "
     f"--analyzer https://a.example --analyzer-key {FINGERPRINT[::-1]}"
 )
