@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shuffler_kit
-from factories import OPENS, example
+from factories import OPENS, Half, example
 from http_kit import BYTES
 from service.store_contract import rows_of
 from service.test_shuffler_uploads import ask
@@ -30,7 +30,14 @@ from shoal.service.admission import (
     bounds_of,
     hashes_of,
 )
+from shoal.service.batch_file import BatchFile
 from shoal.service.http.problems import ProblemError
+from shoal.service.keyring import Protection
+from shoal.service.ops import invitations
+from shoal.service.ops.backup import back_up
+from shoal.service.ops.home import Home
+from shoal.service.ops.invitations import CodesFile, InvitationsError
+from shoal.service.ops.restore import restore
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.codes import CodesRefusedError
 from shoal.service.shuffler.intake import sorted_upload
@@ -529,3 +536,136 @@ def test_codes_go_with_their_survey(either):
     assert deleted.counts["codes"] == 63
     for table in (schema.codes, schema.waiting_codes):
         assert rows_of(either.shuffler.database, table) == 0
+
+
+# ---------------------------------------------------------------------- nothing new to link by
+
+
+def everything_in(directory):
+    """Of every file below, whatever it is."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
+    """Neither on the shuffler's disk nor in its logs, nor in what the analyzer is handed."""
+    caplog.set_level(0)
+    bodies = invited.bodies(range(40))
+    assert invited.ask(bodies).json()["refused"] == []
+    invited.ask(invited.bodies([0]))  # refused
+    during = everything_in(tmp_path)
+    invited.shuffler.work()
+    invited.store.reports.sweep()
+    (batch,) = invited.store.batches.listed(invited.survey.id)
+    handed = invited.store.batches.release(invited.survey.id, batch.id, "ab" * 16).read_bytes()
+    BatchFile.read(handed)
+    after = everything_in(tmp_path)
+    hashes = invited.hashes(invited.invitations[:40])
+    for person in range(40):
+        for marked in (invited.code(person), invited.invitations[person].secret):
+            for content in (*during.values(), *after.values()):
+                assert marked not in content
+                assert marked.hex().encode() not in content
+            assert marked.hex() not in caplog.text
+            assert marked.hex() not in str(invited.shuffler.observed)
+    for hashed in hashes:
+        assert hashed not in handed
+        assert hashed.hex() not in caplog.text
+        for path, content in after.items():
+            assert hashed not in content or path.name.startswith("store.sqlite")
+
+
+def test_what_is_spent_is_kept_without_order_and_time(invited):
+    """The rows are the same in whatever order people came."""
+    columns = {each.name for table in (schema.codes, schema.waiting_codes) for each in table.c}
+    assert columns == {"survey", "hash", "state", "bound", "extent"}
+    for person in (5, 2, 9, 7, 1):
+        invited.receive(invited.bodies([person]))
+    invited.shuffler.work()
+    with invited.shuffler.database.read() as connection:
+        rows = connection.exec_driver_sql("SELECT hash FROM codes").fetchall()
+        assert (
+            "WITHOUT ROWID"
+            in connection.exec_driver_sql(
+                "SELECT sql FROM sqlite_master WHERE name = 'codes'"
+            ).scalar()
+        )
+    assert rows == sorted(rows)
+    assert len(rows) == 60
+
+
+# ------------------------------------------------------------------- the files of whoever invites
+
+
+def test_the_file_of_codes_says_nothing_by_its_order():
+    survey = example(admission=CLASS, reports_per_person=2, epsilon=2.4)
+    handed = invitations.invite(survey, 30)
+    told = invitations.codes_to_add(survey, handed)
+    data = told.to_bytes()
+    assert CodesFile.from_bytes(data, "x").to_bytes() == data
+    listed = json.loads(data)["add"]
+    assert listed == sorted(listed)
+    assert len(listed) == 60
+    assert set(listed) == {hashed.hex() for each in handed for hashed in each.hashes(survey)}
+    for wrong in (data[:-1], data.replace(b"codes", b"modes"), b"{}", b"[]", b"\xff", b""):
+        with pytest.raises(InvitationsError, match="not a file of codes"):
+            CodesFile.from_bytes(wrong, "x")
+
+
+def test_the_table_of_invitations_is_read_as_it_was_written(tmp_path):
+    survey = example(admission=CLASS)
+    handed, path = invitations.invite(survey, 3, first=7), tmp_path / "invitations.csv"
+    path.write_text(invitations.table(survey, handed))
+    assert invitations.read_table(path) == handed
+    assert invitations.found("8", handed) == handed[1]
+    assert invitations.found(str(handed[2].invitation), handed) == handed[2]
+    assert invitations.found(str(handed[2].invitation), []).invitation == handed[2].invitation
+    for who in ("6", "0000-0000"):
+        with pytest.raises(InvalidArgumentError):
+            invitations.found(who, handed)
+    path.write_text(path.read_text().replace("-", "--U", 1))
+    with pytest.raises(InvitationsError, match="as it was written"):
+        invitations.read_table(path)
+
+
+def test_a_page_of_qr_codes_has_a_link_for_everybody():
+    survey = example(admission=CLASS, question="<script>?")
+    handed = invitations.invite(survey, 3)
+    page = invitations.qr_page(survey, handed)
+    assert page.count("<svg") == 3
+    assert "<script>" not in page
+    assert all(str(each.invitation) in page for each in handed)
+
+
+# ---------------------------------------------------------------------------------- backups
+
+
+@pytest.mark.parametrize("waiting", ["keep", "drop"])
+def test_what_was_spent_before_a_backup_is_spent_after_it(tmp_path, waiting):
+    """And what was spent later may come again, in another batch than it was in."""
+    shuffler = Class(tmp_path / "shuffler")
+    home = Home(directory=tmp_path / "shuffler", role="shuffler")
+    gathered, waits, later = shuffler.bodies([0]), shuffler.bodies([1]), shuffler.bodies([2])
+    shuffler.receive(gathered)
+    shuffler.shuffler.work()
+    shuffler.receive(waits)
+    back_up(home, tmp_path / "b.tar", clock=shuffler.shuffler.clock)
+    shuffler.receive(later)
+    shuffler.shuffler.close()
+    restore(
+        tmp_path / "b.tar",
+        tmp_path / "again",
+        unlock=lambda _keys: Protection.none(),
+        waiting=waiting,
+        clock=shuffler.shuffler.clock,
+    )
+    half = Half("shuffler", tmp_path / "again", shuffler.shuffler.clock)
+    again = shuffler.shuffler = replace(
+        shuffler.shuffler, store=half.store, keyring=half.keyring, database=half.database
+    )
+    shuffler.store = again.store
+    assert shuffler.totals().spent == 2
+    assert shuffler.receive([*gathered, *waits]) == (0, {})
+    assert shuffler.receive(shuffler.bodies([0, 1])) == (0, {CODE_SPENT: [0, 1]})
+    assert shuffler.receive(shuffler.bodies([2])) == (1, {})
+    assert rows_of(again.database, schema.waiting_codes) == (2 if waiting == "keep" else 1)
+    again.close()

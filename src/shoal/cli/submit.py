@@ -171,7 +171,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     """Whatever is refused is refused before anything is drawn; then it is sent."""
     from shoal.service.admission import Invitation
     from shoal.service.client import Queued, default_directory
-    from shoal.service.client.protocol import NEEDS_PROXY
+    from shoal.service.client.protocol import NEEDS_PROXY, codes_for
     from shoal.service.client.randomize import column_values, values_of
     from shoal.service.survey.words import promise_document
     from shoal.values import attributes
@@ -189,6 +189,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         invitation = Invitation.read(handed) if handed else None
         survey = client.survey(source)
         promised = client.promised(survey, occasion=options.occasion)
+        codes_for(survey, options.occasion, None if invitation is None else [invitation])
         values = None
         if options.file is not None:
             table = options.file, options.column or ""

@@ -118,7 +118,7 @@ class NewOptions(Options):
         "Each device reports with this probability, by a coin.", _PROMISE, default=1.0
     )
     target: int | None = option(
-        "A batch is closed at so many; twice --minimum if not given.", _WHEN
+        "A batch is closed at so many; twice --minimum, or everybody, if not given.", _WHEN
     )
     max_age: int = option(
         "Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
@@ -189,10 +189,12 @@ class NewOptions(Options):
         terms["admission"] = self.who_may_report()
         if device is not None and self.minimum is None:
             minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
+        most = terms["admission"].most_valid(self.reports_per_person)
+        target = int(max(minimum, min(2 * minimum, most)))
         return Design(
             batches=Batches(
                 minimum=minimum,
-                target=2 * minimum if self.target is None else self.target,
+                target=target if self.target is None else self.target,
                 **self.only("max_age", "small"),
             ),
             categories=len(labels) if self.bounds is None else None,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from hashlib import sha256
@@ -278,8 +278,3 @@ def beside(reports: bytes, codes: bytes) -> bytes:
     codes_table = np.frombuffer(codes, dtype=np.uint8).reshape(-1, CODE_BYTES)
     reports_table = np.frombuffer(reports, dtype=np.uint8).reshape(len(codes_table), -1)
     return np.hstack([reports_table, codes_table]).tobytes()
-
-
-def codes_of(invitations: Sequence[Invitation], survey: SurveyId, occasion: int) -> bytes:
-    """The codes of people's reports of one occasion, one after the other."""
-    return b"".join(invitation.code(survey, occasion) for invitation in invitations)

@@ -439,7 +439,7 @@ class Protocol:
         """
         survey = yield from self.survey(survey)
         self._check_open(survey, occasion)
-        codes = _codes(survey, occasion, None if invitation is None else [invitation])
+        codes = codes_for(survey, occasion, None if invitation is None else [invitation])
         report = ReportId(survey.id, occasion)
         again = not self._draw(survey, report, values_of(survey, [answer]), codes)
         if again and codes:
@@ -475,7 +475,7 @@ class Protocol:
         survey = yield from self.survey(survey)
         self.promised(survey, occasion)
         values, route = values_of(survey, answers), Route.of(survey)
-        codes, size = _codes(survey, occasion, invitations), route.code_bytes
+        codes, size = codes_for(survey, occasion, invitations), route.code_bytes
         expected = f"{len(values):,}, one for each person"
         wrong = len(codes) != size * len(values)
         checks.refuse(wrong, expected, invitations=len(invitations or ()))
@@ -717,7 +717,9 @@ class Protocol:
         return key_list
 
 
-def _codes(survey: Survey, occasion: int, invitations: Sequence[Invitation | str] | None) -> bytes:
+def codes_for(
+    survey: Survey, occasion: int, invitations: Sequence[Invitation | str] | None
+) -> bytes:
     """What people show beside their reports; nothing for a survey that anybody may answer."""
     if not survey.admission.code_bytes:
         if invitations is None:

@@ -224,8 +224,10 @@ def settle(connection: sa.Connection, survey: int, extents: Sequence[int]) -> No
         gone = connection.execute(query.returning(waiting_codes.c.hash, waiting_codes.c.bound))
         spent += ((bytes(hashed), bytes(bound)) for hashed, bound in gone)
     bind(connection, survey, spent)
-    if connection.execute(sa.select(waiting_codes.c.hash).limit(1)).first() is None:
-        connection.execute(waiting_codes.delete())  # SQLite wipes the last page, too
+    left = sa.select(waiting_codes.c.hash).limit(1)
+    # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
+    if connection.dialect.name == SQLITE and connection.execute(left).first() is None:
+        connection.execute(waiting_codes.delete())
 
 
 def bind(connection: sa.Connection, survey: int, spent: Iterable[tuple[bytes, bytes]]) -> None:
@@ -283,19 +285,26 @@ class Codes:
             self._withdraw(connection, row, gone, REVOKED)
 
     def replace(self, survey: SurveyId, pairs: Mapping[bytes, bytes]) -> None:
-        """Put new codes in the places of old ones: each is as spent as its predecessor was."""
-        row, old = self._invited(survey), sorted(pairs)
+        """Put new codes in the places of old ones: each is as spent as its predecessor was.
+
+        Said again, it changes nothing.
+        """
+        row = self._invited(survey)
         if len({*pairs, *pairs.values()}) != 2 * len(pairs):
             raise CodesRefusedError("repeated ones", "codes that differ")
         with self.database.write() as connection:
             self._alone(connection, row)
-            if _registered(connection, row.number, sorted(pairs.values())):
+            before = _registered(connection, row.number, sorted(pairs))
+            known = _registered(connection, row.number, sorted(pairs.values()))
+            done = {old for old, (state, _) in before.items() if state == REPLACED}
+            done &= {old for old, new in pairs.items() if new in known}
+            old = sorted(pairs.keys() - done)
+            if any(pairs[each] in known for each in old):
                 raise CodesRefusedError("codes that are registered", "new codes as replacements")
             states = self._withdraw(connection, row, old, REPLACED)
             spent = {hashed: bound for hashed, (_, bound) in states.items()}
             spent |= dict(_selected(connection, "bound", "waiting_codes", row.number, old))
-            fresh = sorted((new, spent[before]) for before, new in pairs.items())
-            self._insert(connection, row.number, fresh)
+            self._insert(connection, row.number, sorted((pairs[each], spent[each]) for each in old))
 
     def totals(self, survey: SurveyId) -> CodeTotals:
         """How many there are; the spent ones are as many after one is revoked or replaced."""
