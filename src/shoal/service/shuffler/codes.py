@@ -101,6 +101,8 @@ def spend(connection: sa.Connection, survey: int, shown: Sequence[Shown]) -> lis
     rows = [(hashed, bounds[first[hashed]], extents[first[hashed]]) for hashed in sorted(free)]
     spent = {hashed: bound for hashed, (_, bound) in registered.items() if bound is not None}
     spent |= _wait(connection, survey, rows)
+    if gone := [each for each, (state, _) in registered.items() if state != LIVE]:
+        spent |= dict(_selected(connection, "bound", "waiting_codes", survey, gone))
     new = set(free) - spent.keys()
     outcome: list[Spending] = []
     start = 0
@@ -130,18 +132,13 @@ def _judged(
     for at in range(start, end):
         hashed, bound = hashes[at], bounds[at]
         state, _ = registered.get(hashed, (None, None))
-        if state is None:
-            reason = CODE_UNKNOWN
-        elif state != LIVE:
-            reason = CODE_REVOKED
-        elif hashed in new and first[hashed] == at:
+        if hashed in new and first[hashed] == at:
             fresh.append(at - start)
             continue
-        elif bound == (bounds[first[hashed]] if hashed in new else spent[hashed]):
-            continue  # it came before: acknowledged again
-        else:
-            reason = CODE_SPENT
-        refused.setdefault(reason, []).append(at - start)
+        if bound == (bounds[first[hashed]] if hashed in new else spent.get(hashed)):
+            continue  # it came before: acknowledged again, whatever became of the code
+        reason = CODE_SPENT if state == LIVE else CODE_REVOKED
+        refused.setdefault(CODE_UNKNOWN if state is None else reason, []).append(at - start)
     return Spending(fresh, refused)
 
 
@@ -301,9 +298,10 @@ class Codes:
             old = sorted(pairs.keys() - done)
             if any(pairs[each] in known for each in old):
                 raise CodesRefusedError("codes that are registered", "new codes as replacements")
+            # In this order: a worker moves a bound from where it waits to where it stays.
+            waiting = dict(_selected(connection, "bound", "waiting_codes", row.number, old))
             states = self._withdraw(connection, row, old, REPLACED)
-            spent = {hashed: bound for hashed, (_, bound) in states.items()}
-            spent |= dict(_selected(connection, "bound", "waiting_codes", row.number, old))
+            spent = {hashed: bound for hashed, (_, bound) in states.items()} | waiting
             self._insert(connection, row.number, sorted((pairs[each], spent[each]) for each in old))
 
     def totals(self, survey: SurveyId) -> CodeTotals:
