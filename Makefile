@@ -38,7 +38,7 @@ test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive 
 
 test-spark: .venv/.dev .venv/.java ## the tests on Apache Spark: installs it, and Java if it is missing
 	@$(PIP) install -e '.[dev,spark]' dask duckdb
-	$(BIN)/python -m pytest tests/spark
+	$(BIN)/python -m pytest -m "not slow" tests/spark
 
 lint: .venv/.dev ## style, formatting and types
 	$(BIN)/ruff check

@@ -17,6 +17,7 @@ from result import Result
 
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
+from shoal.service.admission import OpenFraction
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.wire import Wire
 
@@ -95,6 +96,7 @@ def _survey() -> Survey:
         batches=Batches(minimum=1000, target=1000, max_age=86_400),
         epsilon=1.0,
         delta=1e-6,
+        admission=OpenFraction(),
         not_before=0,
         not_after=2_000_000_000,
         shuffler=party,

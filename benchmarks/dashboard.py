@@ -36,7 +36,7 @@ from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Survey
 from shoal.values import Batch
 from shoal.web.background import Crowd, Progress
 from shoal.web.dashboard import Dashboard
@@ -135,6 +135,7 @@ def _survey(answers: int, keyring: Keyring) -> Survey:
         batches=Batches(minimum=2000, target=PEOPLE, max_age=_DAY),
         epsilon=1.0,
         delta=1e-6,
+        admission=Open(dishonest=0),
         not_before=now - 60 * _DAY,
         not_after=now + 30 * _DAY,
         shuffler=Party(url="http://localhost:1", fingerprint="ab" * 32),

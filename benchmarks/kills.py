@@ -45,7 +45,7 @@ from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.opening import executor
 from shoal.service.ops.home import Home, opened
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Survey
 
 KILLS = 100
 ANSWERS = 2000
@@ -130,6 +130,7 @@ class Site:
             batches=Batches(minimum=2, target=TARGET, max_age=_DAY),
             epsilon=30.01,
             delta=1e-6,
+            admission=Open(dishonest=0),
             not_before=now - _DAY,
             not_after=now + _DAY,
             shuffler=parties["shuffler"],

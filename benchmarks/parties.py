@@ -36,13 +36,14 @@ from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Admission, Batches, Open, Party, Survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 ANSWERS = 16
 PROCESSES = 2
 _DAY = 86_400
 _READY = 60.0  # seconds for a server to start
+_ANYBODY = Open(dishonest=0)
 _AS_FAST_AS_IT_CAN = 1e6  # requests a second: each connection sends again at once
 
 
@@ -170,7 +171,7 @@ class Parties:
             self.closed = time.perf_counter()
         return transitions
 
-    def register(self, url: str, people: int) -> Survey:
+    def register(self, url: str, people: int, admission: Admission = _ANYBODY) -> Survey:
         """A survey that closes when everybody has answered."""
         now = system_clock()
         keys = {"shuffler": self.shuffler_keys, "analyzer": self.analyzer_keys}
@@ -186,6 +187,7 @@ class Parties:
             batches=Batches(minimum=people // 2, target=people, max_age=_DAY),
             epsilon=1.0,
             delta=1e-6,
+            admission=admission,
             not_before=now - _DAY,
             not_after=now + _DAY,
             shuffler=parties["shuffler"],

@@ -27,6 +27,7 @@ import parties as made
 from parties import PROCESSES, Parties, Server, forged, posted, posted_together, sealed, server
 from result import Result
 
+from shoal.service.admission import Invitation, Invited, hashes_of
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
 from shoal.service.opening import Pool
@@ -41,6 +42,7 @@ CONNECTIONS = 32  # that single reports come on
 COMPARED = 400  # duplicates, and as many fresh reports
 LEAST_INGEST = 60.0  # thousand reports a processor second, durable and deduplicated
 LEAST_INGEST_IDLE = 100.0
+LEAST_ADMITTED = 25.0  # the same, with a code each
 LEAST_SINGLES_IDLE = 5.0  # the same, of reports that come one by one
 LEAST_PART = 35.0  # percent of the rate of an endpoint that only reads
 LEAST_PART_ATTACKED = 40.0  # the same, when most of what comes is forged or was sent before
@@ -67,6 +69,7 @@ def everything(*, large: bool = False) -> Iterator[Result]:
         survey = parties.register(shuffler.url, PEOPLE)
         reports = sealed(survey, parties, PEOPLE)
         yield from _ingest(survey, shuffler, others, reports, idle=large)
+        yield from _admitted(parties, shuffler)
         with Pool(PROCESSES) as pool:
             yield from _published(parties, survey, pool, PEOPLE)
         yield from _singly(survey, shuffler, others, idle=large)
@@ -123,6 +126,20 @@ def _ingest(
     for what, other in others.items():
         theirs = _speed(other, survey, bodies, len(reports), 4)
         yield Result(heading=heading, what=what, value=theirs, unit="k/s")
+
+
+def _admitted(parties: Parties, shuffler: Server) -> Iterator[Result]:
+    """Reports with the codes of people invited, each spent with its report."""
+    survey = parties.register(shuffler.url, PEOPLE, Invited(entitled=PEOPLE, dishonest=0))
+    codes = [invitation.code(survey.id, 1) for invitation in Invitation.draw(PEOPLE)]
+    parties.shuffler.codes.add(survey.id, hashes_of(b"".join(codes)))
+    reports = [a + b for a, b in zip(forged(survey, PEOPLE), codes, strict=True)]
+    heading = f"{PEOPLE:.0e} reports of people invited, {IN_ONE_POST} a request, per cpu second"
+    what = "admitted, durable and deduplicated"
+    speed = _speed(shuffler, survey, _joined(reports), PEOPLE, 4)
+    spent = parties.shuffler.codes.totals(survey.id).spent
+    yield Result(heading=heading, what=what, value=speed, unit="k/s", at_least=LEAST_ADMITTED)
+    yield Result(heading=heading, what="codes spent", value=spent, unit="", at_least=PEOPLE)
 
 
 def _published(parties: Parties, survey: Survey, pool: Pool, people: int) -> Iterator[Result]:

@@ -9,13 +9,13 @@ import httpx
 import shoal
 from shoal.service.client import Client, Policy, PolicyError, Settings
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Survey
 
 
 def main() -> None:
     """Two services inside this process, one person, and every second reply lost on the way."""
     with tempfile.TemporaryDirectory() as place:
-        lists, parties = {}, {}
+        lists, parties, posted = {}, {}, []
         for role, path in (("shuffler", "keys"), ("analyzer", "analyzer")):
             ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
             lists[path] = ring.list().to_bytes()
@@ -29,11 +29,11 @@ def main() -> None:
             batches=Batches(minimum=1000, target=5000, max_age=86_400),
             epsilon=0.5,
             delta=1e-6,
+            admission=Open(dishonest=0),
             not_before=0,
             not_after=4_102_444_800,
             **parties,
         )
-        posted = []
 
         def services(request: httpx.Request) -> httpx.Response:
             if request.method == "GET":

@@ -79,6 +79,7 @@ class Services:
         self.log = log
         self.bodies, self.requests = [], []
         self.seen, self.messages = set(), []
+        self.spent, self.refused_codes = {}, {}  # codes by report; why others are refused
         self.answers = {}  # what a path answers instead
 
     @property
@@ -116,13 +117,19 @@ class Services:
         return httpx.Response(202, json=found)
 
     def take(self, body):
-        size = self.wire.report_bytes
+        length = self.wire.report_bytes
+        size = length + self.survey.admission.code_bytes
         assert len(body) % size == 0
         refused = []
         for index in range(len(body) // size):
-            report = body[index * size : (index + 1) * size]
+            record = body[index * size : (index + 1) * size]
+            report, code = record[:length], record[length:]
             number = key_number(report)
-            if not self.shuffler.first <= number <= self.shuffler.newest:
+            if code in self.refused_codes:
+                refused.append({"index": index, "reason": self.refused_codes[code]})
+            elif code and self.spent.setdefault(code, report) != report:
+                refused.append({"index": index, "reason": "code_spent"})
+            elif not self.shuffler.first <= number <= self.shuffler.newest:
                 refused.append({"index": index, "reason": "unknown_key"})
             elif report not in self.seen:
                 self.seen.add(report)

@@ -11,6 +11,7 @@ from shoal.protocols import registry
 from shoal.protocols.registry import PROTOCOLS, protocol
 from shoal.randomizers import registry as randomizers
 from shoal.randomizers.response import RandomizedResponse
+from shoal.service.admission import OpenFraction
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
@@ -54,7 +55,8 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
     """A survey that is fine, but for what is changed.
 
     Besides its fields: from when on and how many ``days`` it is open, and the fields of its
-    batches. ``target`` is the minimum if only that is said. Parties may be fingerprints.
+    batches. ``target`` is the minimum if only that is said. Parties may be fingerprints. It is of
+    version 1, with a fraction of ``dishonest`` reports, unless it has another ``admission``.
     """
     device = RandomizedResponse(k=4, epsilon=1.0) if device is None else device
     k = getattr(device, "k", 0)
@@ -72,6 +74,7 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
         "shuffler": SHUFFLER,
         "analyzer": ANALYZER,
     } | fields
+    about.setdefault("admission", OpenFraction(dishonest=about.pop("dishonest", 0.0)))
     for role in ("shuffler", "analyzer"):
         if isinstance(about[role], str):
             about[role] = party(role, about[role])

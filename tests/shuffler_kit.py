@@ -83,7 +83,7 @@ class Shuffler:
     def receive(self, reports):
         """How many reports that nobody looked at, all under one key, are new to the store."""
         body = reports if isinstance(reports, bytes) else b"".join(reports)
-        return self.store.reports.receive([Arrival(self.survey.id, body[1], body)])
+        return self.store.reports.receive([Arrival(self.survey.id, body[1], body)]).new
 
     def released(self):
         """The reports of every batch that can be collected, sorted."""

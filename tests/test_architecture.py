@@ -74,6 +74,7 @@ OPTIONAL = {
     "psycopg",
     "pyarrow",
     "pyspark",
+    "segno",
     "sqlalchemy",
     "starlette",
     "uvicorn",

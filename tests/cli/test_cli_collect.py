@@ -43,7 +43,7 @@ def test_one_pass_publishes_and_shows(parties, tmp_path):
     assert "Which colour? Estimated from 500 reports" in shown
     assert "red" in shown
     assert "proved upper bound" in shown
-    assert "assumed, not enforced" in shown
+    assert "crowd assumed, not checked" in shown
     assert f"wrote {page}" in told
     assert "Which colour?" in page.read_text()
     assert table.read_text().startswith("batch,status,answer,share,low,high,")

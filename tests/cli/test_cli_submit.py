@@ -55,7 +55,9 @@ def test_an_answer_is_delivered_and_the_promise_is_told(run, services):
     assert first == "survey: colours"
     limit = f"promised: ε of at most {services.survey.epsilon:g} at δ = 1e-6; "
     assert " ".join(rest).startswith(f"{limit}in the smallest crowd, of 500, it is 0.17")
-    assert " ".join(rest).endswith(", and local ε0 = 1 (no trust needed)")
+    *promised, admission = rest
+    assert " ".join(promised).endswith(", and local ε0 = 1 (no trust needed)")
+    assert admission.startswith("admission: open: crowd assumed, not checked")
     assert last == "delivered: report 1"
     assert len(services.messages) == 1
     again = run("survey.json", "green", "--json").json()

@@ -23,7 +23,7 @@ PARTIES = (
     f"--analyzer https://analyzer.example --analyzer-key {OTHER}"
 )
 ABOUT = "survey new --question travel? --purpose buses"
-NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 {PARTIES}"
+NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 --dishonest 0 {PARTIES}"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def written(tmp_path):
 
 def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
     out = tmp_path / "survey.json"
-    words = f"{NEW} --dishonest 0.1 --max-age 12h --starts 2030-01-01 --days 10 --out {out}"
+    words = f"{NEW} --dishonest 50 --max-age 12h --starts 2030-01-01 --days 10 --out {out}"
     said = run(words).stdout
     last, after = said.splitlines()[-2:]
     assert last == f"written to {out}"
@@ -97,6 +97,7 @@ def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
     for part in (
         "ε = 1 at δ = 1e-6 for your report",
         "among 500 reports, 450 of them honest",
+        "open: crowd assumed, not checked; dishonest people assumed: at most 50",
         "2030-01-01 00:00 to 2030-01-11 00:00",
         "car, bus, bike",
         "after 12 hours with 500",
@@ -294,7 +295,13 @@ REFUSED = [
     ("--small burn", "carry, expire"),
     ("--target 400", "--target >= minimum=500"),
     ("--days 0", "later than"),
-    ("--dishonest 1", "0 <= --dishonest < 1"),
+    ("--dishonest 0.1", "a number of people such as 0 or 25, not a fraction, got '0.1'"),
+    ("--dishonest 10%", "a number of people such as 0 or 25, not a fraction, got '10%'"),
+    ("--dishonest 500", "nobody hides"),
+    ("--admission invited", "--entitled is missing: how many people are invited"),
+    ("--admission open --entitled 700", "an open survey: leave out --entitled"),
+    ("--entitled 499", "a --minimum of at most the 499 reports that people invited may send"),
+    ("--entitled 700 --dishonest 700", "fewer than entitled=700"),
     ("--reports-per-person 501", "nobody hides 501 reports"),
     ("--shuffler http://shuffler.example", "an https address"),
     ("--analyzer-key nowhere", "64 hexadecimal digits or a file"),

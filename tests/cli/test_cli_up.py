@@ -18,6 +18,7 @@ from repository import environment
 from running_kit import Process, quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
+from shoal.service.admission import Invitation
 from shoal.service.http.server import listen
 from shoal.service.ops.up import Embedded
 from shoal.service.survey import Batches
@@ -239,7 +240,17 @@ def test_what_to_type_next_is_not_refused(tmp_path, capsys, minimum, option):
     services = SimpleNamespace(
         embedded=SimpleNamespace(directory=tmp_path),
         survey=survey,
+        spare_invitations=lambda: spare,
     )
+    spare = [Invitation(bytes(16))]
     invite(services)
-    line = next(line for line in capsys.readouterr().out.splitlines() if "submit" in line)
-    assert line == f"  shoal submit {tmp_path / 'survey.json'} 'a b'{option}"
+    said = capsys.readouterr().out
+    line = next(line for line in said.splitlines() if "submit" in line)
+    handed = f" --invitation {spare[0]}"
+    assert line == f"  shoal submit {tmp_path / 'survey.json'} 'a b'{handed}{option}"
+    assert f"/answer/{survey.id}#{spare[0]}" in said
+    spare.clear()  # a directory of before, whose survey anybody may answer
+    invite(services)
+    said = capsys.readouterr().out
+    assert f"  shoal submit {tmp_path / 'survey.json'} 'a b'{option}\n" in said
+    assert "#" not in said

@@ -38,6 +38,7 @@ READ = re.compile(r"WHOLE|NUMBER|[\w-]+(\|[\w-]+)+")  # metavars of what is not 
 FINGERPRINT = "ab" * 32
 SURVEY = (
     "--question Colour? --purpose Paint --categories red,green --epsilon 1 --minimum 2000 "
+    "--dishonest 0 "
     f"--shuffler https://s.example --shuffler-key {FINGERPRINT} "
     f"--analyzer https://a.example --analyzer-key {FINGERPRINT[::-1]}"
 )
@@ -49,6 +50,8 @@ PARTY = (
     f"survey new {SURVEY.replace(FINGERPRINT, 'home/keys/index.json')} {OVER} --out it.json",
     "survey add it.json --to home",
 )
+INVITED = tuple(each.replace("--dishonest 0", "--entitled 2500") for each in PARTY)
+HANDED = (*INVITED, "invite make it.json --count 3 --shuffler home")
 TOKEN = (*PARTY, "keys token home --label mine")
 
 
@@ -174,6 +177,37 @@ EXAMPLES = {
     ],
     "survey remove": [Example("{id} --from home", before=PARTY, wide=True)],
     "survey delete-data": [Example("{id} --from home --yes", before=PARTY, wide=True)],
+    "invite make": [
+        Example("it.json --count 3 --codes it.codes", before=INVITED[:2], wide=True),
+        Example("it.json --count 3 --shuffler home", before=INVITED, wide=True),
+    ],
+    "invite add": [
+        Example(
+            "home it.codes",
+            before=(*INVITED, "invite make it.json --count 3 --codes it.codes"),
+            wide=True,
+        )
+    ],
+    "invite list": [
+        Example(
+            "home",
+            lambda: {
+                "surveys": [
+                    {
+                        "survey": str(survey().id),
+                        **of_store(lambda store: store.codes.totals(survey().id)).to_dict(),
+                    }
+                ]
+            },
+            before=HANDED,
+        )
+    ],
+    "invite revoke": [
+        Example("it.json 2 --csv invitations.csv --codes it.codes", before=HANDED, wide=True)
+    ],
+    "invite replace": [
+        Example("it.json 2 --csv invitations.csv --shuffler home", before=HANDED, wide=True)
+    ],
     "keys new": [Example("ring --role shuffler --cost 10")],
     "keys show": [Example("ring", lambda: ring().to_dict(), before=(KEYS,))],
     "keys list": [

@@ -81,7 +81,7 @@ class Service:
             most=10_000,
         )
         refused = sum(map(len, upload.refused.values()))
-        return self.shuffler.store.reports.receive(upload.arrivals), refused
+        return self.shuffler.store.reports.receive(upload.arrivals).new, refused
 
     # Work
 

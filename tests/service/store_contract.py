@@ -64,7 +64,7 @@ def records(survey, reports):
 
 def send(store, survey, numbers, key=0):
     """How many of these reports are new."""
-    return store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))])
+    return store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))]).new
 
 
 def open_all(store, *, inner_key=0, rejected=0):
@@ -269,7 +269,7 @@ class StoreContract:
         new = store.reports.receive(
             [Arrival(survey.id, 0, twice), Arrival(survey.id, 0, make_reports(survey, [2, 3]))]
         )
-        assert new == 3
+        assert new.new == 3
         claim = store.reports.claim(100, LEASE)
         assert store.reports.read(claim) == make_reports(survey, [1, 2, 3])
         assert rows_of(database, schema.waiting_tags) == 3
@@ -288,7 +288,7 @@ class StoreContract:
         body = make_reports(survey, range(5))
         arrivals = [Arrival(survey.id, 1, body), Arrival(other.id, 1, body)]
         arrivals.append(Arrival(survey.id, 0, body))
-        assert store.reports.receive(arrivals) == 15
+        assert store.reports.receive(arrivals).new == 15
         claimed = Counter()
         while claim := store.reports.claim(100, LEASE):
             assert store.reports.read(claim) == body
@@ -305,7 +305,7 @@ class StoreContract:
             with pytest.raises(error):
                 store.reports.receive([good, bad])
         assert rows_of(database, schema.waiting_tags) == 0
-        assert store.reports.receive([]) == 0
+        assert store.reports.receive([]).new == 0
 
     @pytest.mark.parametrize("place", ["intake.before-segment", "intake.after-segment"])
     def test_nothing_counts_before_the_commit(

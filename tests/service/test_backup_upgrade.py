@@ -37,7 +37,7 @@ class OldIntake:
         self._reports = Reports(self.database, self.surveys, self.segments, batches, space, clock)
 
     def take(self, survey, report):
-        return self._reports.receive([Arrival(survey.id, 0, report)])
+        return self._reports.receive([Arrival(survey.id, 0, report)]).new
 
     def close(self):
         self.segments.close()

@@ -5,9 +5,10 @@ import json
 import pytest
 from starlette.responses import Response
 
+from shoal.service.admission import CODE_PROBLEMS, Invited, Open
 from shoal.service.analyzer import app as analyzer
 from shoal.service.analyzer.decode import REASONS
-from shoal.service.analyzer.results import NOT_ENFORCED, PUBLISHED, WITHHELD
+from shoal.service.analyzer.results import PUBLISHED, WITHHELD
 from shoal.service.http import openapi
 from shoal.service.shuffler import app as shuffler
 from shoal.service.shuffler.intake import UNKNOWN_KEY, UNKNOWN_VERSION
@@ -91,9 +92,11 @@ def test_of_public_results_nothing_wants_a_token():
 def test_words_that_documents_list_are_those_that_are_answered():
     schemas = openapi.read(shuffler.__file__)["components"]["schemas"]
     refused = schemas["Receipt"]["properties"]["refused"]["items"]["properties"]
-    assert set(refused["reason"]["enum"]) == {UNKNOWN_VERSION, UNKNOWN_KEY}
+    assert set(refused["reason"]["enum"]) == {UNKNOWN_VERSION, UNKNOWN_KEY, *CODE_PROBLEMS}
     schemas = openapi.read(analyzer.__file__)["components"]["schemas"]
     result = schemas["Result"]["properties"]
     assert set(result["rejected"]["required"]) == set(REASONS)
     assert set(result["status"]["enum"]) == {PUBLISHED, WITHHELD}
-    assert result["reports_per_person_is"]["enum"] == [NOT_ENFORCED]
+    assert result["reports_per_person_is"]["enum"] == [Open.enforced, Invited.enforced]
+    kinds = [kind.kind for kind in (Open, Invited)]
+    assert schemas["Admission"]["properties"]["kind"]["enum"] == kinds

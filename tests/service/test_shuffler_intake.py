@@ -12,7 +12,7 @@ from shoal.sealing import SurveyId
 from shoal.service.errors import StoreBusyError, StoreUnavailableError
 from shoal.service.http.problems import ProblemError
 from shoal.service.shuffler.intake import GroupCommit
-from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.reports import Arrival, Received
 
 SURVEY = SurveyId(bytes(32))
 FIRST = b"first"
@@ -38,7 +38,7 @@ class Store:
         if any(arrival.reports == b"held" for arrival in arrivals):
             raise StoreBusyError("writing", "somebody has its row")
         self.groups.append([arrival.reports for arrival in arrivals])
-        return len(arrivals)
+        return Received(len(arrivals), [{} for _ in arrivals])
 
 
 def arrival(content):
@@ -68,7 +68,7 @@ async def _sent(intake, store, contents):
 def test_who_comes_while_others_are_committed_shares_the_next_commit(store):
     intake = GroupCommit(store, linger=0.0)
     contents = [b"%d" % number for number in range(100)]
-    assert asyncio.run(_sent(intake, store, contents)) == [None] * 100
+    assert asyncio.run(_sent(intake, store, contents)) == [[{}]] * 100
     intake.close()
     assert store.groups == [[FIRST], contents]
 
@@ -108,7 +108,7 @@ def test_nobody_is_answered_before_it_is_durable_and_all_are_told_if_it_is_not(s
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"b", b"c"]))
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailableError] * 3
     store.down = False
-    assert asyncio.run(_sent(intake, store, [b"a", b"b", b"c"])) == [None] * 3
+    assert asyncio.run(_sent(intake, store, [b"a", b"b", b"c"])) == [[{}]] * 3
     intake.close()
 
 
@@ -116,8 +116,8 @@ def test_one_bad_request_does_not_spoil_its_group(store):
     intake = GroupCommit(store, linger=0.02)
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"poison", b"c"]))
     intake.close()
-    assert outcomes[0] is None
-    assert outcomes[2] is None
+    assert outcomes[0] == [{}]
+    assert outcomes[2] == [{}]
     assert isinstance(outcomes[1], InvalidArgumentError)
     assert store.groups == [[FIRST], [b"a"], [b"c"]]
 
@@ -126,7 +126,7 @@ def test_a_row_that_somebody_holds_does_not_spoil_the_group(store):
     intake = GroupCommit(store, linger=0.02)
     outcomes = asyncio.run(_sent(intake, store, [b"a", b"held", b"c"]))
     intake.close()
-    assert [type(outcome) for outcome in outcomes] == [type(None), StoreBusyError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [list, StoreBusyError, list]
     assert store.groups == [[FIRST], [b"a"], [b"c"]]
 
 

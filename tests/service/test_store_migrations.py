@@ -70,12 +70,22 @@ def test_a_new_store_has_the_tables_of_this_version(database, tree, metadata):
     assert database.migrate(tree) == migrations.head(tree)
 
 
-def test_a_shufflers_tables_from_before_gatherings_are_brought_up_to_date(database):
+@pytest.mark.parametrize(
+    ("revision", "later"),
+    [
+        ("0004", [schema.waiting_tags, schema.codes, schema.waiting_codes]),
+        ("0005", [schema.codes, schema.waiting_codes]),
+    ],
+    ids=["before gatherings", "before codes"],
+)
+def test_a_shufflers_older_tables_are_brought_up_to_date(database, revision, later):
     database.migrate("shuffler")
     with database.write() as connection:
-        schema.waiting_tags.drop(connection)
-        connection.execute(sa.text("UPDATE shuffler_revision SET version_num = '0004'"))
-    assert database.revision("shuffler") == "0004"
+        for table in later:
+            table.drop(connection)
+        older = sa.text("UPDATE shuffler_revision SET version_num = :revision")
+        connection.execute(older, {"revision": revision})
+    assert database.revision("shuffler") == revision
     assert database.migrate("shuffler") == migrations.head("shuffler")
     assert differences(database, "shuffler", schema.METADATA) == []
 

@@ -137,7 +137,7 @@ def test_a_hundred_thousand_reports_sent_ten_times_count_once(tmp_path):
         database = Database(url)
         store = ShufflerStore(database, tmp_path, ManualClock(START))
         store.surveys.add(survey)
-        new += sum(store.reports.receive([Arrival(survey.id, 0, body)]) for body in bodies)
+        new += sum(store.reports.receive([Arrival(survey.id, 0, body)]).new for body in bodies)
         open_all(store)
         store.close()
         database.close()

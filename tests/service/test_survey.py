@@ -19,6 +19,7 @@ from shoal.randomizers.registry import by_name, described
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit, VectorMechanism
 from shoal.sealing import MalformedError, canonical
+from shoal.service.admission import OpenFraction
 from shoal.service.survey import Batches, Party, Stated, Survey
 from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.wire import Wire
@@ -32,7 +33,7 @@ CHANGES = {
     "epsilon": 2.0,
     "delta": 2e-6,
     "reports_per_person": 2,
-    "dishonest": 0.1,
+    "admission": OpenFraction(dishonest=0.1),
     "participation": 0.5,
     "not_before": 1_893_456_001,
     "not_after": 1_896_048_001,

@@ -9,12 +9,14 @@ from factories import ANALYZER, SHUFFLER, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit
+from shoal.service.admission import Open, OpenFraction
 from shoal.service.survey import Batches
 from shoal.service.survey.design import Design, expected_error, least_minimum
 from shoal.service.survey.promise import Terms, promised
 
 BATCHES = Batches(minimum=600, target=1200, max_age=3600)
-WANTED = {"epsilon": 1.0, "delta": 1e-6, "batches": BATCHES}
+NOBODY = Open(dishonest=0)
+WANTED = {"epsilon": 1.0, "delta": 1e-6, "batches": BATCHES, "admission": NOBODY}
 ABOUT = {
     "name": "travel",
     "question": "How?",
@@ -26,7 +28,7 @@ ABOUT = {
 }
 KINDS = [
     {"categories": 4},
-    {"categories": 4, "dishonest": 0.2, "participation": 0.3},
+    {"categories": 4, "admission": OpenFraction(dishonest=0.2), "participation": 0.3},
     {"categories": 4, "choose": "dummies", "messages_cap": None},
     pytest.param({"categories": 4, "reports_per_person": 2}, marks=pytest.mark.slow),
     pytest.param(
@@ -38,7 +40,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_promise_is_kept_and_used_up(kind):
-    design = Design(**WANTED, **kind)
+    design = Design(**WANTED | kind)
     survey = design.survey(**ABOUT, answers=("a", "b", "c", "d"))
     assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
     if "choose" in kind:
@@ -93,7 +95,7 @@ def test_too_few_people_are_told_so():
     "terms",
     [
         Terms(delta=1e-6),
-        Terms(delta=1e-6, dishonest=0.3, participation=0.2),
+        Terms(delta=1e-6, admission=OpenFraction(dishonest=0.3), participation=0.2),
         pytest.param(Terms(delta=1e-6, reports_per_person=2), marks=pytest.mark.slow),
     ],
     ids=str,

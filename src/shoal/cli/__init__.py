@@ -16,7 +16,7 @@ __all__ = ["app", "main"]
 # In the order of ``shoal --help``.
 _COMMANDS = (
     *("plan", "run", "test", "demo", "amplify", "sgd", "audit", "walk", "figures"),
-    *("survey", "submit", "collect", "up", "peers", "serve", "keys", "doctor", "backup"),
+    *("survey", "invite", "submit", "collect", "up", "peers", "serve", "keys", "doctor", "backup"),
 )
 
 for _name in _COMMANDS:

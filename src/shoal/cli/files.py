@@ -25,6 +25,8 @@ ENDINGS = {
     "csv": (".csv",),
     "save": (".json",),
     "out": (".json",),
+    "codes": (".codes",),
+    "qr": (".html", ".htm"),
 }  # of the options that write a file, by what is written to it
 
 

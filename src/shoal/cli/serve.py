@@ -108,7 +108,8 @@ class ListenOptions(ProcessOptions):
     def settings(self, keys: Path) -> dict[str, Any]:
         from shoal.service.http.limits import BY_ADDRESS, Limits
 
-        limits = Limits(**self.only(*BY_ADDRESS, "limit_loopback"))
+        names = [name for name in BY_ADDRESS if name in self.declared]
+        limits = Limits(**self.only(*names, "limit_loopback"))
         if self.behind_proxy:
             limits = replace(limits, address_rate=None)
         return super().settings(keys) | self.only("host", "port", "socket") | {"limits": limits}
@@ -119,6 +120,9 @@ class ShufflerOptions(ListenOptions):
 
     port: int = option(_PORT, _WHERE, default=8460)
     workers: int = option("Processes that take reports in.", WORK, default=1)
+    address_reports: int = option(
+        "Reports an hour to surveys that anybody may answer.", _MUCH, default=100
+    )
 
 
 @command(serve, server="shoal serve")

@@ -21,6 +21,7 @@ from shoal.explain.document import Document
 from shoal.explain.text import plural
 
 if TYPE_CHECKING:
+    from shoal.service.admission import Invitation
     from shoal.service.client import Client
     from shoal.service.client.randomize import Values
     from shoal.service.survey import Survey
@@ -61,6 +62,7 @@ class SubmitOptions(Options):
         "The answer; - or none reads it from the input.", name="ANSWER", default=None
     )
     occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
+    invitation: str | None = option("What an invited person was handed.", _ONE, "CODE")
     file: Path | None = option("A table, one person per row: CSV, Parquet, Arrow.", _MANY)
     column: str | None = option("Its column of answers.", _MANY, "NAME")
     job: str | None = option(
@@ -88,6 +90,7 @@ class SubmitOptions(Options):
     host: list[str] | None = option(
         "The only machines to talk to; may be repeated.", _LIMITS, "NAME", keyword="hosts"
     )
+    require_admission: bool = option("Only surveys for people who are invited.", _LIMITS)
     any_local_epsilon: bool = option("Allow reports that only the crowd hides (ε0 = ∞).", _LIMITS)
     outbox: Path | None = option(
         "Where reports wait; a place of its own if not given.", _HOW, "DIR"
@@ -113,6 +116,7 @@ class SubmitOptions(Options):
         Needs("job", ("file",), "a table of many people"),
         Needs("drop_nulls", ("file",), "a table of many people"),
         Excludes("file", ("answer",), "give ANSWER or --file, not both"),
+        Excludes("file", ("invitation",), "an invitation is one person's"),
     )
 
     def obey(self, *rules: Rule) -> None:
@@ -128,7 +132,7 @@ class SubmitOptions(Options):
 
         limits = self.only(
             *("max_local_epsilon", "max_epsilon", "max_delta", "min_crowd", "max_total_epsilon"),
-            *("max_total_delta", "max_total_local_epsilon", "host"),
+            *("max_total_delta", "max_total_local_epsilon", "host", "require_admission"),
         )
         if self.any_local_epsilon:
             limits["local_epsilon"] = math.inf
@@ -165,8 +169,9 @@ def submit(options: SubmitOptions) -> None:
 
 def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object], Document]:
     """Whatever is refused is refused before anything is drawn; then it is sent."""
+    from shoal.service.admission import Invitation
     from shoal.service.client import Queued, default_directory
-    from shoal.service.client.protocol import NEEDS_PROXY
+    from shoal.service.client.protocol import NEEDS_PROXY, codes_for
     from shoal.service.client.randomize import column_values, values_of
     from shoal.service.survey.words import promise_document
     from shoal.values import attributes
@@ -178,8 +183,13 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             answer = _read_answer()
         place = default_directory() / _JOBS if options.file is not None else default_directory()
         client = stack.enter_context(options.client(options.outbox or place))
-        survey = client.survey(options.survey or "")
+        # What follows a # in a link that people are handed is for their own machine alone.
+        source, _, handed = (options.survey or "").partition("#")
+        handed = options.invitation or handed
+        invitation = Invitation.read(handed) if handed else None
+        survey = client.survey(source)
         promised = client.promised(survey, occasion=options.occasion)
+        codes_for(survey, options.occasion, None if invitation is None else [invitation])
         values = None
         if options.file is not None:
             table = options.file, options.column or ""
@@ -197,7 +207,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             answer = _read_answer()
             values = values_of(survey, [answer])
     assert values is not None  # noqa: S101 - of a table, or of an answer that was read
-    outcome = _send(options, client, survey, answer, values)
+    outcome = _send(options, client, survey, answer, values, invitation)
     document = outcome.document()
     if isinstance(outcome, Queued):
         flushing = options.flushing(proxied=outcome.reason == NEEDS_PROXY)
@@ -209,7 +219,12 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
 
 
 def _send(
-    options: SubmitOptions, client: Client, survey: Survey, answer: str | None, values: Values
+    options: SubmitOptions,
+    client: Client,
+    survey: Survey,
+    answer: str | None,
+    values: Values,
+    invitation: Invitation | None,
 ) -> Any:  # noqa: ANN401 - an outcome of one person or of many
     from shoal.service.opening import executor
 
@@ -217,7 +232,9 @@ def _send(
     try:
         with working("sending") as progress:
             if options.file is None:
-                return client.report(survey, answer or "", occasion=options.occasion)
+                return client.report(
+                    survey, answer or "", occasion=options.occasion, invitation=invitation
+                )
             with executor(options.processes) as pool:
                 return client.report_many(
                     survey, values, job=job, occasion=options.occasion, pool=pool, progress=progress

@@ -21,14 +21,20 @@ from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
+    from shoal.service.admission import Admission
     from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
 _KIND = "What is asked: one of"
 _PROMISE = "What is promised"
+_ADMISSION = "Who may report"
 _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
+_WITHOUT_ADMISSION = (
+    "anybody may report, so say how many people may be dishonest (0 if everybody is trusted), or "
+    "invite people with --entitled"
+)
 _PARTY = "The directory of the shuffler or the analyzer."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -37,6 +43,7 @@ survey = typer.Typer(cls=Commands, help="Surveys: a question, its promise, and w
 app.add_typer(survey, name="survey", rich_help_panel=COLLECT)
 
 
+Kind = Literal["open", "invited"]
 Small = Literal["carry", "expire"]  # what becomes of a batch that is too small when it is old
 
 
@@ -54,6 +61,18 @@ def read_duration(text: str) -> int:
     except typer.BadParameter:
         message = f"expected a time such as 7d, 12h, 30m or 45s, got {text!r}"
         raise typer.BadParameter(message) from None
+
+
+def read_people(text: str) -> int:
+    """A number of people; a fraction of them is refused.
+
+    >>> read_people("30")
+    30
+    """
+    if "." in text or "%" in text:
+        message = f"expected a number of people such as 0 or 25, not a fraction, got {text!r}"
+        raise typer.BadParameter(message)
+    return int(read_int(text))
 
 
 def read_moment(text: str) -> int:
@@ -84,14 +103,22 @@ class NewOptions(Options):
         "Required unless --plan is given: no smaller batch is ever released.", _PROMISE
     )
     reports_per_person: int = option("Reports that one person may send.", _PROMISE, default=1)
-    dishonest: float = option(
-        "The fraction of reports that may be from dishonest people.", _PROMISE, default=0.0
+    admission: Kind | None = option(
+        "Who may report: anybody (open), or people invited; invited if --entitled is given.",
+        _ADMISSION,
+    )
+    entitled: int | None = option("How many people are invited.", _ADMISSION)
+    dishonest: int | None = option(
+        "How many people may follow no protocol; required unless people are invited.",
+        _ADMISSION,
+        "PEOPLE",
+        parser=read_people,
     )
     participation: float = option(
         "Each device reports with this probability, by a coin.", _PROMISE, default=1.0
     )
     target: int | None = option(
-        "A batch is closed at so many; twice --minimum if not given.", _WHEN
+        "A batch is closed at so many; twice --minimum, or everybody, if not given.", _WHEN
     )
     max_age: int = option(
         "Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
@@ -134,6 +161,9 @@ class NewOptions(Options):
         Required("analyzer", "the address of the analyzer"),
         Required("analyzer_key", "the fingerprint that shoal keys show prints at the analyzer"),
         OneOf(("categories", "bounds"), "what is asked"),
+        Required("entitled", "how many people are invited", when=("admission=invited",)),
+        Excludes("admission=open", ("entitled",), "anybody may answer an open survey"),
+        Required("dishonest", _WITHOUT_ADMISSION, unless=("entitled",)),
         Required("minimum", "the smallest crowd that is ever released", ("plan",)),
         Excludes(
             "plan",
@@ -155,13 +185,16 @@ class NewOptions(Options):
 
         device = None if self.plan is None else self._planned(self.plan, len(labels))
         minimum = self.minimum or 0
-        terms = self.only("delta", "reports_per_person", "dishonest", "participation")
+        terms = self.only("delta", "reports_per_person", "participation")
+        terms["admission"] = self.who_may_report()
         if device is not None and self.minimum is None:
             minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
+        most = terms["admission"].most_valid(self.reports_per_person)
+        target = int(max(minimum, min(2 * minimum, most)))
         return Design(
             batches=Batches(
                 minimum=minimum,
-                target=2 * minimum if self.target is None else self.target,
+                target=target if self.target is None else self.target,
                 **self.only("max_age", "small"),
             ),
             categories=len(labels) if self.bounds is None else None,
@@ -171,6 +204,14 @@ class NewOptions(Options):
             given=device,
             **terms,
         )
+
+    def who_may_report(self) -> Admission:
+        """Anybody, or so many people invited."""
+        from shoal.service.admission import Invited, Open
+
+        if self.entitled is not None:
+            return Invited(entitled=self.entitled, dishonest=self.dishonest or 0)
+        return Open(dishonest=self.dishonest or 0)
 
     def _planned(self, path: Path, answers: int) -> Device:
         from shoal.planning import Plan

@@ -238,19 +238,23 @@ def invite(services: Local) -> None:
     file = shlex.quote(str(services.embedded.directory / "survey.json"))
     name = shlex.quote(str(services.embedded.directory))
     allowing = "".join(f" {each.option}" for each in Policy().exceeded(survey))
+    spare = services.spare_invitations()
+    invitation = f" --invitation {spare[0]}" if spare else ""
+    page = f"{analyzer}/answer/{survey.id}{f'#{spare[0]}' if spare else ''}"
     lines = (
         "It runs until Ctrl-C. In another terminal:",
         "",
-        f"  shoal submit {file} {shlex.quote(survey.answers[0])}{allowing}",
+        f"  shoal submit {file} {shlex.quote(survey.answers[0])}{invitation}{allowing}",
         f"  shoal up {name} --simulate {survey.batches.target}    (after Ctrl-C)",
         f"  shoal doctor {name}",
         f"  curl {analyzer}/v1/surveys/{survey.id}/results",
         "",
         "In a browser:",
         "",
-        f"  {analyzer}/answer/{survey.id}    the page to answer on",
+        f"  {page}    the page to answer on",
         f"  {analyzer}/dashboard    what comes of it",
         f"  {services.embedded.directory}/dashboard: the link that shows its operator more",
+        *[f"  {services.embedded.directory}/invitations: of {len(spare)} people"] * bool(spare),
         "",
     )
     for line in lines:

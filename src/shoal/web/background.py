@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeGuard, TypeVar
 
 import httpx
@@ -208,7 +208,7 @@ def sizes(survey: Survey) -> list[int]:
 def _fakes(survey: Survey) -> Iterator[Fakes]:
     """Beyond those that the survey counts on, who are taken off already."""
     honest = survey.honest(survey.batches.minimum)
-    terms = replace(survey.terms, dishonest=0.0)
+    terms = survey.terms.trusting
     for fraction in FAKE_FRACTIONS:
         people = math.ceil(fraction * honest)
         left = honest - people

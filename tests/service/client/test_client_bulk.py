@@ -36,7 +36,7 @@ from shoal.values import Batch
 @pytest.fixture
 def small(monkeypatch):
     """Chunks of a hundred people."""
-    monkeypatch.setattr(protocol, "people_a_chunk", lambda _wire: 100)
+    monkeypatch.setattr(protocol, "people_a_chunk", lambda *_: 100)
 
 
 @pytest.mark.usefixtures("small")
@@ -115,7 +115,7 @@ def test_a_job_goes_on_with_its_own_people_only(tmp_path, clock, drawn, monkeypa
     assert (people, chunk, len(secret), len(digest)) == (300, 100, 32, 32)
     services.answers.clear()
     clock.advance(7200)
-    monkeypatch.setattr(protocol, "people_a_chunk", lambda _wire: 70)  # of a later version
+    monkeypatch.setattr(protocol, "people_a_chunk", lambda *_: 70)  # of a later version
     with client_of(services, tmp_path, clock) as client:
         for others in (codes[::-1], np.append(codes[1:], 999)):
             with pytest.raises(SurveyRefusedError, match="began with other answers, or with the"):

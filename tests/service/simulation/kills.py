@@ -117,7 +117,7 @@ def fill(place, reports):
         table = np.frombuffer(words.tobytes()[: AT_ONCE * size], dtype=np.uint8).copy()
         table = table.reshape(AT_ONCE, size)
         table[:, 0], table[:, 1] = VERSION, 0
-        assert store.reports.receive([Arrival(survey.id, 0, table.tobytes())]) == AT_ONCE
+        assert store.reports.receive([Arrival(survey.id, 0, table.tobytes())]).new == AT_ONCE
 
 
 def collect(directory, urls, tokens, day, senders):

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from shoal.accounting.guarantee import TRUST, Guarantee
+from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
 from shoal.protocols.base import MultiMessageMechanism
@@ -53,7 +53,6 @@ VERSION = 1
 LEVEL = 0.95
 ALL = "all"
 PUBLISHED, WITHHELD = "published", "withheld"
-NOT_ENFORCED = "assumed, not enforced"
 _END = 500  # bytes of a document that hold when it was published, and the survey's life
 _PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
 _MEAN = ("mean", "low", "high", "standard_error", "sum")
@@ -106,11 +105,12 @@ def outcome(
         "local_epsilon": survey.local_epsilon,
         "theorem": None if guarantee is None else guarantee.theorem,
         "reports_per_person": survey.reports_per_person,
-        "reports_per_person_is": NOT_ENFORCED,
+        "reports_per_person_is": survey.admission.enforced,
         "participation": survey.participation,
-        "dishonest": survey.dishonest,
+        "dishonest": survey.admission.dishonest,
+        "admission": survey.admission.to_dict(),
         "assumptions": [] if guarantee is None else list(guarantee.assumptions),
-        "trust": TRUST if guarantee is None else guarantee.trust,
+        "trust": survey.admission.trust,
         "level": LEVEL,
         "estimates": None,
         "mean": None,
@@ -168,7 +168,8 @@ def promise_json(survey: Survey) -> Document:
         "local_epsilon": guarantee.local_epsilon,
         "minimum": survey.batches.minimum,
         "honest": guarantee.n,
-        "dishonest": survey.dishonest,
+        "dishonest": survey.admission.dishonest,
+        "admission": survey.admission.to_dict(),
         "reports_per_person": survey.reports_per_person,
         "participation": survey.participation,
         "report_bytes": Wire.of(survey).report_bytes,

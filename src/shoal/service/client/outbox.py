@@ -2,9 +2,11 @@
 
 What is in it, and when::
 
-    randomized   the coin was tossed and the message drawn        messages
-    sealed       it was sealed for the survey's operators         messages, sealed bytes
+    randomized   the coin was tossed and the message drawn        messages, codes
+    sealed       it was sealed for the survey's operators         messages, codes, sealed bytes
     done         delivered, abstained, given up or forgotten      neither: that the occasion is used
+
+Of an invitation no more is in it than the code that the report shows.
 
 Every step is one durable transaction, taken before the next one begins. A message is drawn inside
 the transaction that writes it, so that two processes cannot draw it twice. What is deleted is
@@ -51,7 +53,7 @@ from shoal.service.wire import Wire
 from shoal.values import attributes
 
 FILE = "outbox.sqlite"
-VERSION = 3
+VERSION = 4
 MOST_CONTRADICTIONS = 4
 _SECRET_WORDS = 4
 _DIGEST_BYTES = 32
@@ -63,10 +65,11 @@ _JOB = "survey = ? AND job = ? AND occasion = ?"
 _HERE = f"{_JOB} AND chunk = ?"
 _WAITING = "state != 'done'"
 _WANTED = "NOT EXISTS (SELECT 1 FROM consent)"  # nobody has opted out
-_WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL"
+_WIPED = "state = 'done', waiting = 0, messages = NULL, sealed = NULL, codes = NULL"
 # Columns of reports, by the version that first had them.
-_NEWER = {"proxied": 2, "over": 3, "said": 3}
+_NEWER = {"proxied": 2, "over": 3, "said": 3, "codes": 4}
 _NEWER_COLUMNS = {name: f"{name} INTEGER NOT NULL DEFAULT 0" for name in _NEWER}
+_NEWER_COLUMNS["codes"] = "codes BLOB"
 _SCHEMA = f"""
 CREATE TABLE surveys (
     id BLOB PRIMARY KEY, name TEXT NOT NULL, route BLOB NOT NULL, epsilon REAL NOT NULL,
@@ -114,6 +117,7 @@ class Route:
     slots: int
     message_bytes: int
     not_after: int
+    code_bytes: int = 0  # that people invited show beside each report
 
     @classmethod
     def of(cls, survey: Survey) -> Route:
@@ -122,6 +126,7 @@ class Route:
             survey=str(survey.id),
             **attributes(survey, "shuffler", "analyzer", "suite", "not_after"),
             **attributes(survey.device, "slots", "message_bytes"),
+            code_bytes=survey.admission.code_bytes,
         )
 
     @cached_property
@@ -174,6 +179,7 @@ class Row:
     delivered: int
     messages: bytes
     sealed: bytes
+    codes: bytes
     keys: str
     doubt: int
     tries: int
@@ -329,12 +335,12 @@ class Outbox:
             try:
                 self._run(
                     "INSERT INTO reports (survey, job, occasion, chunk, state, outcome, asked, "
-                    "people, waiting, messages, sealed, due, said, proxied) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?, ?)",
+                    "people, waiting, messages, codes, sealed, due, said, proxied) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, zeroblob(?), ?, ?, ?)",
                     *report.key,
                     *(("randomized", "") if drawn.people else ("done", "abstained")),
-                    *(drawn.asked, drawn.people, drawn.people, drawn.messages or None, room),
-                    *(due, now, proxied),
+                    *(drawn.asked, drawn.people, drawn.people, drawn.messages or None),
+                    *(drawn.codes or None, room, due, now, proxied),
                 )
             finally:
                 self._run(f"PRAGMA max_page_count = {_UNBOUNDED}")
@@ -402,8 +408,8 @@ class Outbox:
         with self._usable():
             columns = self._run(
                 "SELECT state, outcome, waiting, delivered, coalesce(messages, x''), "
-                "CASE state WHEN 'sealed' THEN sealed ELSE x'' END, keys, doubt, tries, due, "
-                f"proxied, over FROM reports WHERE {_HERE}",
+                "CASE state WHEN 'sealed' THEN sealed ELSE x'' END, coalesce(codes, x''), keys, "
+                f"doubt, tries, due, proxied, over FROM reports WHERE {_HERE}",
                 *report.key,
             ).fetchone()
         return Row(report, *columns)
@@ -460,19 +466,31 @@ class Outbox:
         change = f"UPDATE reports SET due = due - said + ?, said = ? WHERE {late}"
         self._change(change, now, now, now)
 
-    def keep_only(self, row: Row, places: tuple[int, ...], *, delivered: int) -> bool:
+    def keep_only(
+        self, row: Row, places: tuple[int, ...], *, delivered: int, same: bool = False
+    ) -> bool:
         """Go on with these alone, which did not arrive; False if an earlier try of them may have.
 
-        The others were taken, or refused for good.
+        The others were taken, or refused for good. ``same``: they are sent as they are, so that it
+        does not matter.
         """
+        certain = "" if same else " AND doubt = 1"
         changed = self._change(
             "UPDATE reports SET waiting = ?, delivered = delivered + ?, messages = ?, sealed = ?, "
-            f"doubt = 0 WHERE {_HERE} AND {_WAITING} AND doubt = 1 AND sealed = ?",
+            f"codes = ?, doubt = doubt - 1 WHERE {_HERE} AND {_WAITING}{certain} AND sealed = ?",
             *(len(places), delivered),
-            *(_picked(joined, row.waiting, places) for joined in (row.messages, row.sealed)),
+            *(_picked(each, row.waiting, places) for each in (row.messages, row.sealed, row.codes)),
             *(*row.id.key, row.sealed),
         )
         return changed > 0
+
+    def admit(self, report: ReportId, codes: bytes) -> None:
+        """Show another code beside a report that waits: its person was invited anew."""
+        self._change(
+            f"UPDATE reports SET codes = ?, due = min(due, said) WHERE {_HERE} AND {_WAITING} "
+            "AND codes != ?",
+            *(codes, *report.key, codes),
+        )
 
     def finish(self, report: ReportId, outcome: Ending, *, delivered: int = 0) -> None:
         """Wipe the reports; that they were made stays known."""

@@ -57,7 +57,8 @@ class Policy:
     a batch. ``total_epsilon``, ``total_delta`` and ``total_local_epsilon`` are sums over all
     surveys (basic composition); surveys without a local epsilon, which only
     ``local_epsilon=inf`` allows, are not in the last one. ``hosts`` are the only machines that may
-    be asked and answered; None is any.
+    be asked and answered; None is any. ``require_admission`` refuses surveys that anybody may
+    answer, whose crowd is assumed and not checked.
 
     >>> Policy(epsilon=0.5).epsilon
     0.5
@@ -71,6 +72,7 @@ class Policy:
     total_delta: float = 1e-4
     total_local_epsilon: float = 40.0
     hosts: frozenset[str] | None = None
+    require_admission: bool = False
 
     def __post_init__(self) -> None:
         limits = attributes(self, *_UNLIMITED)
@@ -86,6 +88,12 @@ class Policy:
         """What can be refused before anything is computed: the survey's own numbers."""
         self.check_host(stated.shuffler.url, "the shuffler")
         self.check_host(stated.analyzer.url, "the analyzer")
+        admission = stated.admission
+        if self.require_admission and not admission.code_bytes:
+            sentence = f"the survey is {admission.fact}"
+            raise PolicyError(
+                "only", asked="open", allowed="people invited", what="", sentence=sentence
+            )
         least = stated.batches.minimum
         if least < self.minimum:
             what = "batches with a minimum of"

@@ -47,6 +47,7 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import moment
 from shoal.sealing import MalformedError, PublicKey, SurveyId
+from shoal.service.admission import CODE_PROBLEMS, Invitation, beside
 from shoal.service.client.errors import DeliveryError, KeysRefusedError, SurveyRefusedError
 from shoal.service.client.outbox import Ledger, Outbox, ReportId, Route, Row
 from shoal.service.client.policy import Near, Policy, without_login
@@ -77,7 +78,9 @@ _RESEAL = frozenset({"unknown_key", "expired_key", "outdated_key", "pending_key"
 _TAKEN_NOTHING = frozenset({400, 403, 404, 405, 408, 411, 413, 415, 422, 429})
 _TRY_AGAIN = frozenset({403, 404, 408, 429})
 _LONGEST_REASON = 300
-_UNKNOWN_SURVEY = "urn:shoal:problem:unknown_survey"
+_PROBLEM = "urn:shoal:problem:"
+_UNKNOWN_SURVEY = f"{_PROBLEM}unknown_survey"
+_INVITED_ANEW = 3600.0  # seconds: whoever invites is asked first
 _FETCHED = "/v1/surveys/"
 _PAGE = "/answer/"  # where people answer it in a browser
 MOST_REPORTS = 10_000  # that a shuffler takes in one request
@@ -139,11 +142,15 @@ class NoResponse(Retry):
 
 @dataclass(frozen=True)
 class Receipt:
-    """The shuffler has them, but for those to be sealed anew and those refused for good."""
+    """The shuffler has them, but for those to be sealed anew and those refused for good.
+
+    ``unadmitted`` are those whose codes were refused: they wait for whoever invites.
+    """
 
     reseal: tuple[int, ...]
     refused: tuple[int, ...]
     reason: str = ""
+    unadmitted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,7 @@ def read_receipt(response: Response, reports: int) -> Receipt:
     sound = type(count) is int and count == reports and isinstance(items, list)
     reseal: set[int] = set()
     refused: set[int] = set()
+    unadmitted: set[int] = set()
     reason = ""
     for item in items if sound else ():
         index = item.get("index") if isinstance(item, dict) else None
@@ -210,13 +218,28 @@ def read_receipt(response: Response, reports: int) -> Receipt:
             sound = False
             break
         reason = _plain(item.get("reason"))
-        (reseal if reason in _RESEAL else refused).add(index)
+        kind = reseal if reason in _RESEAL else unadmitted if reason in CODE_PROBLEMS else refused
+        kind.add(index)
     if sound:
-        return Receipt(tuple(sorted(reseal - refused)), tuple(sorted(refused)), reason)
+        reseal, unadmitted = reseal - refused, unadmitted - reseal - refused
+        waiting, refused_ones = tuple(sorted(unadmitted)), tuple(sorted(refused))
+        return Receipt(tuple(sorted(reseal)), refused_ones, reason, waiting)
+    kind_of = _plain(response.json().get("type")).removeprefix(_PROBLEM)
+    if response.status == 403 and kind_of in CODE_PROBLEMS:
+        raise Retry(_not_admitted(kind_of), unsent=True, seconds=_INVITED_ANEW)
     unsent = response.status in _TAKEN_NOTHING
     if unsent and response.status not in _TRY_AGAIN:
         return Receipt((), tuple(range(reports)), response.refusal())
     raise Retry(response.refusal(), unsent=unsent, seconds=response.retry_after)
+
+
+def _not_admitted(reason: str) -> str:
+    """Why a code was refused, and what its person may do."""
+    why = CODE_PROBLEMS.get(reason, "codes were refused")
+    return (
+        f"{why} ({reason}); the report is kept: ask whoever invited you for "
+        "another invitation, and answer again with that"
+    )
 
 
 def _plain(value: object) -> str:
@@ -362,9 +385,9 @@ class Submitted:
         return Document(counts, sentences=tuple(lines))
 
 
-def people_a_chunk(wire: Wire) -> int:
+def people_a_chunk(wire: Wire, code_bytes: int = 0) -> int:
     """How many people's reports go into one request."""
-    return max(1, min(MOST_REPORTS, MOST_BYTES // wire.report_bytes))
+    return max(1, min(MOST_REPORTS, MOST_BYTES // (wire.report_bytes + code_bytes)))
 
 
 def no_progress(_done: int, _total: int) -> None:
@@ -401,12 +424,26 @@ class Protocol:
             _check_id(survey.id, SurveyId.from_text(name))
         return survey
 
-    def report(self, survey: Source, answer: Answer, *, occasion: int = 1) -> Exchange[Outcome]:
-        """Answer a survey, or go on with the report of this occasion if it was made before."""
+    def report(
+        self,
+        survey: Source,
+        answer: Answer,
+        *,
+        occasion: int = 1,
+        invitation: Invitation | str | None = None,
+    ) -> Exchange[Outcome]:
+        """Answer a survey, or go on with the report of this occasion if it was made before.
+
+        ``invitation`` is what the person was handed, if the survey is for people invited. A report
+        that waits because of one goes on with another.
+        """
         survey = yield from self.survey(survey)
         self._check_open(survey, occasion)
+        codes = codes_for(survey, occasion, None if invitation is None else [invitation])
         report = ReportId(survey.id, occasion)
-        again = not self._draw(survey, report, values_of(survey, [answer]))
+        again = not self._draw(survey, report, values_of(survey, [answer]), codes)
+        if again and codes:
+            self.outbox.admit(report, codes)
         reached("client.randomized")
         waits = yield from self._deliver(report, Route.of(survey))
         row, name = self.outbox.row(report), str(survey.id)
@@ -425,21 +462,29 @@ class Protocol:
         *,
         job: str,
         occasion: int = 1,
+        invitations: Sequence[Invitation | str] | None = None,
         pool: Executor | None = None,
         progress: Progress = no_progress,
     ) -> Exchange[Submitted]:
-        """Answers of many people, one each; the same ``job`` goes on where it was interrupted."""
+        """Answers of many people, one each; the same ``job`` goes on where it was interrupted.
+
+        ``invitations`` are theirs in the same order, if the survey is for people invited.
+        """
         # The report without a job is that of one person.
         checks.refuse(not job, "a name for these people", job=job)
         survey = yield from self.survey(survey)
         self.promised(survey, occasion)
         values, route = values_of(survey, answers), Route.of(survey)
+        codes, size = codes_for(survey, occasion, invitations), route.code_bytes
+        expected = f"{len(values):,}, one for each person"
+        wrong = len(codes) != size * len(values)
+        checks.refuse(wrong, expected, invitations=len(invitations or ()))
         first = ReportId(survey.id, occasion, job)
-        chunk, again = self.outbox.begin_job(first, values, people_a_chunk(route.wire))
+        chunk, again = self.outbox.begin_job(first, values, people_a_chunk(route.wire, size))
         people, waits = len(values), ""
         for number, start in zip(count(), range(0, people, chunk)):
             report, end = ReportId(survey.id, occasion, job, number), min(people, start + chunk)
-            self._draw(survey, report, values[start:end])
+            self._draw(survey, report, values[start:end], codes[start * size : end * size])
             if end == people:
                 self.outbox.end_job(first)
             reached("client.randomized")
@@ -514,14 +559,18 @@ class Protocol:
             return
         raise SurveyRefusedError(f"survey {survey.name!r} {reason}", advice)
 
-    def _draw(self, survey: Survey, report: ReportId, values: Values) -> bool:
+    def _draw(self, survey: Survey, report: ReportId, values: Values, codes: bytes = b"") -> bool:
         """Draw and keep a report, unless it is there; whether it was drawn now."""
         guarantee = self.policy.check(survey)
 
         def make(others: Ledger) -> tuple[Drawn, int, int]:
             self.policy.check_total(others, guarantee)
             now = self.clock()
-            return draw(survey, values), now, now + math.ceil(self.settings.delay * _uniform())
+            return (
+                draw(survey, values, codes),
+                now,
+                now + math.ceil(self.settings.delay * _uniform()),
+            )
 
         proxied = self.settings.proxy is not None
         return self.outbox.draw(report, survey, guarantee, make, proxied=proxied)
@@ -575,14 +624,19 @@ class Protocol:
         survey = str(row.id.survey)
         try:
             url = f"{route.shuffler.url}/v1/surveys/{survey}/reports"
-            response: Response = yield Request(url, row.sealed)
+            response: Response = yield Request(url, beside(row.sealed, row.codes))
             reached("client.sent")
             receipt = read_receipt(response, row.waiting)
         except Retry as retry:
             if retry.unsent:
                 self.outbox.not_arrived(row)
             raise
-        delivered = row.waiting - len(receipt.reseal) - len(receipt.refused)
+        unadmitted = receipt.unadmitted
+        delivered = row.waiting - len(receipt.reseal) - len(receipt.refused) - len(unadmitted)
+        if unadmitted:  # sealed anew with the next try if others are not
+            left = tuple(sorted((*receipt.reseal, *unadmitted)))
+            self.outbox.keep_only(row, left, delivered=delivered, same=True)
+            raise Retry(_not_admitted(receipt.reason), unsent=False, seconds=_INVITED_ANEW)
         if receipt.reseal:
             if self.outbox.keep_only(row, receipt.reseal, delivered=delivered):
                 # Ask for the keys now, so that the next try has others if there are any.
@@ -661,6 +715,22 @@ class Protocol:
             if until is not None:
                 self.outbox.take_key_list(place, key_list, min(until, key_list.valid_until))
         return key_list
+
+
+def codes_for(
+    survey: Survey, occasion: int, invitations: Sequence[Invitation | str] | None
+) -> bytes:
+    """What people show beside their reports; nothing for a survey that anybody may answer."""
+    if not survey.admission.code_bytes:
+        if invitations is None:
+            return b""
+        reason = f"survey {survey.name!r} needs no invitation: anybody may answer it"
+        raise SurveyRefusedError(reason, "leave the invitation out, or see whether it is another's")
+    if invitations is None:
+        reason = f"survey {survey.name!r} is for people who were invited"
+        raise SurveyRefusedError(reason, "give the invitation that you were handed")
+    read = [Invitation.read(each) if isinstance(each, str) else each for each in invitations]
+    return b"".join(each.code(survey.id, occasion) for each in read)
 
 
 def _fetched(url: str, name: str | None, policy: Policy) -> Exchange[Survey]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -39,11 +39,15 @@ _PIECE = 500  # reports that one process seals at a time
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The messages of those who take part, person after person, and how many were asked."""
+    """The messages of those who take part, person after person, and how many were asked.
+
+    ``codes`` are what people invited show beside their reports.
+    """
 
     asked: int
     people: int
     messages: bytes
+    codes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -122,22 +126,29 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
     return values
 
 
-def draw(survey: Survey, values: Values, *, randomness: Randomness | None = None) -> Drawn:
+def draw(
+    survey: Survey, values: Values, codes: bytes = b"", *, randomness: Randomness | None = None
+) -> Drawn:
     """Toss everybody's coin and randomize the values of those who take part.
 
     The probability of taking part is rounded down to a multiple of 2^-62, so it is at most what
-    the survey promises.
+    the survey promises. ``codes`` are one for each value, if people are invited.
     """
     taking_part = values
     if survey.participation < 1:
         source = sources.secure() if randomness is None else randomness
         odds = np.uint64(math.floor(survey.participation * (1 << _COIN_BITS)))
-        taking_part = values[source.below(1 << _COIN_BITS, len(values)) < odds]
+        coins = source.below(1 << _COIN_BITS, len(values)) < odds
+        taking_part = values[coins]
+        if codes:
+            table = np.frombuffer(codes, dtype=np.uint8).reshape(len(values), -1)
+            codes = table[coins].tobytes()
     if not taking_part.size:
         return Drawn(len(values), 0, b"")
     device = survey.device
     rows = device.encode(device.randomize(taking_part, randomness=randomness))  # type: ignore[arg-type]
-    return Drawn(len(values), int(taking_part.size), np.ascontiguousarray(rows).tobytes())
+    messages = np.ascontiguousarray(rows).tobytes()
+    return Drawn(len(values), int(taking_part.size), messages, codes)
 
 
 def seal_many(

@@ -52,10 +52,15 @@ _REMOVED = b""  # the configuration of a survey that was removed
 
 @dataclass(eq=False)
 class Surveys:
-    """The surveys of a store; whatever is left of one is in the tables ``traces``."""
+    """The surveys of a store.
+
+    Whatever is left of the reports of one is in the tables ``traces``; what was registered for it,
+    and goes with it, is in ``registered``.
+    """
 
     database: Database
     traces: tuple[sa.Table, ...] = ()
+    registered: tuple[sa.Table, ...] = (tokens,)
     _rows: dict[SurveyId, SurveyRow] = field(default_factory=dict, init=False)
 
     def add(self, survey: Survey) -> None:
@@ -129,12 +134,15 @@ class Surveys:
 
     def forget(self, connection: sa.Connection, number: int, survey: SurveyId) -> int:
         """Forget a survey, of which nothing else is left, and its tokens; how many those were."""
-        revoked = connection.execute(tokens.delete().where(tokens.c.survey == number)).rowcount
+        gone = {
+            table.name: connection.execute(table.delete().where(table.c.survey == number)).rowcount
+            for table in self.registered
+        }
         nameless = sha256(b"removed %d " % number + survey.digest).digest()
         values = {"id": nameless, "configuration": _REMOVED}
         connection.execute(surveys.update().where(surveys.c.number == number).values(values))
         self._rows.pop(survey, None)
-        return revoked
+        return gone[tokens.name]
 
     def ended(self, survey: SurveyId, now: int) -> SurveyRow:
         """A survey whose last batch can have closed; another is refused."""

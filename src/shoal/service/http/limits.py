@@ -34,6 +34,8 @@ BY_ADDRESS = (
     "address_bytes",
     "address_rate",
     "address_burst",
+    "address_reports",
+    "address_refusals",
 )
 _DAY = 86400.0
 _HOUR = 3600.0
@@ -58,9 +60,11 @@ class Limits:
     requests at once ``waiting_bytes`` and ``waiting_requests``, from the first byte of a body until
     it is committed. Of one address: ``address_connections``, ``address_requests`` and
     ``address_bytes`` at once, and ``address_rate`` reports a second after a first
-    ``address_burst``; a rate of None is for a service behind a proxy, where all requests come from
-    one address, and nothing is limited by it. This machine's own addresses are not limited unless
-    ``limit_loopback``: a proxy may be on the same machine.
+    ``address_burst``; an hour, ``address_reports`` to surveys that anybody may answer, and
+    ``address_refusals`` of wrong codes, after which none is looked at. A rate of None is for a
+    service behind a proxy, where all requests come from one address, and nothing is limited by it.
+    This machine's own addresses are not limited unless ``limit_loopback``: a proxy may be on the
+    same machine.
     """
 
     head_bytes: int = 16 << 10
@@ -75,6 +79,8 @@ class Limits:
     waiting_requests: int = 4096
     address_rate: float | None = 1000.0
     address_burst: int = 20_000
+    address_reports: int = 100
+    address_refusals: int = 1000
     address_requests: int = 64
     address_bytes: int = 16 << 20
     address_connections: int = 256
@@ -106,6 +112,12 @@ _CROWDING = Problem(
     close=True,
 )
 _TOO_MANY = Problem("too_many", 429, f"too many reports from one place; {_AGAIN}")
+_TOO_MANY_OPEN = Problem(
+    "too_many",
+    429,
+    f"too many reports from one place for a survey that anybody may answer; {_AGAIN}",
+)
+_TOO_MANY_WRONG = Problem("too_many", 429, f"too many wrong codes from one place; {_AGAIN}")
 
 
 class PerNetwork:
@@ -213,7 +225,7 @@ class Addresses:
     timer: Callable[[], float] = monotonic
     _until: float = field(default=-math.inf, init=False)  # the end of the day that the salt is of
     _salt: bytes = field(default=b"", init=False)
-    # hash of a network: (tokens missing, when that was so)
+    # which bucket, hash of a network: (tokens missing, when that was so)
     _missing: OrderedDict[bytes, tuple[float, float]] = field(
         default_factory=OrderedDict, init=False
     )
@@ -225,25 +237,53 @@ class Addresses:
         return key
 
     def charge_key(self, key: Networks, tokens: int) -> None:
-        """Take tokens from the buckets of an address that this stands for, or refuse."""
-        if key is None or self.limits.address_rate is None:
-            return
+        """Take tokens from the buckets of an address that this stands for, or refuse.
+
+        Whoever has a full bucket may take any number: one body is never too much for good.
+        """
+        rate, burst = self.limits.address_rate, self.limits.address_burst
+        if key is not None and rate is not None:
+            wait = self._take(b"", key, tokens, rate, burst, full=0.0)
+            _refuse(wait, _TOO_MANY)
+
+    def charge_reports(self, key: Networks, reports: int) -> None:
+        """Count reports to a survey that anybody may answer, or refuse all of them."""
+        most = self.limits.address_reports
+        wait = self._take(b"reports", key, reports, most / _HOUR, most, full=-1.0)
+        _refuse(wait, _TOO_MANY_OPEN)
+
+    def check_refusals(self, key: Networks) -> None:
+        """Refuse whoever has shown too many wrong codes."""
+        most = self.limits.address_refusals
+        _refuse(self._take(b"refusals", key, 0, most / _HOUR, most, full=0.0), _TOO_MANY_WRONG)
+
+    def charge_refusals(self, key: Networks, codes: int) -> None:
+        """Count wrong codes."""
+        most = self.limits.address_refusals
+        self._take(b"refusals", key, codes, most / _HOUR, most, full=math.inf)
+
+    def _take(
+        self, bucket: bytes, key: Networks, tokens: int, rate: float, burst: int, *, full: float
+    ) -> float:
+        """Take tokens from a bucket of every network; seconds to wait, and nothing taken, if not.
+
+        They are not refused while at most ``full`` tokens are missing.
+        """
         now, wait = self.timer(), 0.0
         missing: dict[bytes, float] = {}
-        for network, scale in zip(key, _SCALES, strict=False):
-            rate, burst = self.limits.address_rate * scale, self.limits.address_burst * scale
-            tokens_missing, since = self._missing.pop(network, (0.0, now))
-            tokens_missing = max(0.0, tokens_missing - (now - since) * rate)
-            missing[network] = tokens_missing
-            # Whoever has a full bucket may take any number: one body is never too much for good.
-            if tokens_missing > 0 and tokens_missing + tokens > burst:
-                wait = max(wait, (tokens_missing - max(0, burst - tokens)) / rate)
+        for network, scale in zip(key or (), _SCALES, strict=False):
+            tokens_missing, since = self._missing.pop(bucket + network, (0.0, now))
+            tokens_missing = max(0.0, tokens_missing - (now - since) * rate * scale)
+            missing[bucket + network] = tokens_missing
+            if tokens_missing > full and tokens_missing + tokens > burst * scale:
+                most = burst * scale - tokens
+                most = max(0, most) if full >= 0 else most
+                wait = max(wait, (tokens_missing - most) / (rate * scale))
         taken = 0 if wait else tokens
         self._missing.update((each, (lacks + taken, now)) for each, lacks in missing.items())
         while len(self._missing) > self.limits.addresses:
             self._missing.popitem(last=False)
-        if wait:
-            raise ProblemError(replace(_TOO_MANY, retry_after=max(1, math.ceil(wait))))
+        return wait
 
     def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""
@@ -310,3 +350,8 @@ class Bursts:
     def share(largest: int, total: int) -> float:
         """Quarters that the largest part is at least, three at most; 0 of too few."""
         return min(4 * largest // total, 3) / 4 if total >= LEAST_REPORTS else 0.0
+
+
+def _refuse(wait: float, problem: Problem) -> None:
+    if wait:
+        raise ProblemError(replace(problem, retry_after=max(1, math.ceil(wait))))

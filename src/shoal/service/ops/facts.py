@@ -35,6 +35,7 @@ from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.batches import DEAD_LETTERS
+from shoal.service.shuffler.codes import Codes
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
@@ -103,6 +104,7 @@ def store_facts(
                 ready=True,
                 metrics=lambda: copy_metrics(surveys.all(), key_lists, clock()),
             ),
+            fact("codes", lambda: _codes(Codes(database, surveys), clock())),
             fact("opening", lambda: _shuffler_waits(database, surveys, clock())),
         ]
     else:
@@ -305,6 +307,23 @@ def _tokens(database: Database, now: int) -> Iterator[Finding]:
             yield warn(name, f"ends in {duration(left)}", advice)
         else:
             yield ok(name, f"valid for {duration(left)} more")
+
+
+# The codes of people invited
+
+
+def _codes(codes: Codes, now: int) -> Iterator[Finding]:
+    """How many there are for every survey that is not over: without any nobody can answer."""
+    for survey in codes.surveys.all():
+        if not survey.admission.code_bytes or now > survey.not_after:
+            continue
+        name, totals = f"codes of {short(survey.id)}", codes.totals(survey.id)
+        counted = f"{totals.registered:,} of {totals.places:,} registered"
+        if totals.registered:
+            yield ok(name, counted)
+        else:
+            advice = "add what whoever invites wrote: shoal invite add DIR FILE"
+            yield warn(name, f"{counted}: nobody can answer", advice)
 
 
 # The shuffler's copies of the analyzers' keys: without them devices wait, and send nothing

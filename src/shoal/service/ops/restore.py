@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +43,16 @@ from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import DEAD_LETTERS, count
-from shoal.service.shuffler.tables import ACCEPTS, EXPIRED, batches, extents, parts, waiting_tags
+from shoal.service.shuffler.codes import bind
+from shoal.service.shuffler.tables import (
+    ACCEPTS,
+    EXPIRED,
+    batches,
+    extents,
+    parts,
+    waiting_codes,
+    waiting_tags,
+)
 
 _HOUR = 3600
 _NEXT = {
@@ -297,6 +308,13 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
         moved = sa.select(*columns).order_by(*columns)
         connection.execute(tags.insert().from_select(["survey", "key", "tag"], moved))
         connection.execute(waiting_tags.delete())
+        # What they came with stays spent.
+        spent = (waiting_codes.c.survey, waiting_codes.c.hash, waiting_codes.c.bound)
+        for survey, rows in groupby(
+            connection.execute(sa.select(*spent).order_by(*spent)).all(), key=itemgetter(0)
+        ):
+            bind(connection, survey, [(bytes(row.hash), bytes(row.bound)) for row in rows])
+        connection.execute(waiting_codes.delete())
         connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
         closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}
         connection.execute(batches.update().where(ACCEPTS).values(closed))

@@ -6,6 +6,7 @@ The directory is taken up again by the next run, with the same keys, survey, por
 
     DIR/up.json        the ports, so that the addresses in the survey stay right
     DIR/survey.json    the survey
+    DIR/invitations    those that nobody invented has: for whoever tries it out
     DIR/dashboard      the link that logs in to the dashboard
     DIR/shuffler/      the shuffler's keys, store and files
     DIR/analyzer/      the analyzer's, and the token it collects with
@@ -41,6 +42,7 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.errors import ShoalError
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import MalformedError
+from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Client, Policy, Queued, Settings
@@ -52,11 +54,12 @@ from shoal.service.keyring.secrets import TEMPORARY, write_private
 from shoal.service.opening import executor
 from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, opened
 from shoal.service.ops.processes import Child, Children
+from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
 
 STATE, SURVEY, TOKEN, DASHBOARD, PEOPLE = "up.json", "survey.json", "token", "dashboard", "people"
-UNFINISHED = "up.unfinished"
+UNFINISHED, INVITATIONS = "up.unfinished", "invitations"
 VERSION = 1
 DAY = 86_400
 READY_WITHIN = 120.0
@@ -69,6 +72,8 @@ _PAUSE = "0.2"
 _PROCESSES = ("shuffler", "worker", "analyzer")
 _TIMEOUT = 5.0
 SINGLY = 5
+SPARE = 20  # invitations for people who are not invented
+_CROWDS = 100  # of invented people, one after the other
 _SEED = 2026
 _STATE = "job.json"
 _MANY = 50_000  # people, from which on sealing has processes of its own
@@ -111,6 +116,7 @@ def trial_survey(
         epsilon=epsilon,
         delta=delta,
         batches=Batches(minimum=minimum, target=people, max_age=DAY),
+        admission=Invited(entitled=_CROWDS * people + SPARE, dishonest=0),
         given=response(epsilon=local),
     )
     return design.survey(
@@ -216,6 +222,27 @@ class Embedded:
         link = f"{survey.analyzer.url}/dashboard/login#{token}\n"
         write_private(path, link.encode())
 
+    def invited(self, survey: Survey, path: Path, people: int) -> list[Invitation] | None:
+        """Invitations for so many people, as they are in a file or made now, and registered.
+
+        None for a survey that anybody may answer, as an older version made it.
+        """
+        if not survey.admission.code_bytes:
+            return None
+        if not path.exists():
+            lines = (f"{invitation}\n" for invitation in Invitation.draw(people))
+            write_private(path, "".join(lines).encode())
+        invitations = [Invitation.read(line) for line in path.read_text().splitlines()]
+        hashes = [
+            hashed
+            for invitation in invitations
+            for hashed in invitation.code_hashes(survey.id, survey.reports_per_person)
+        ]
+        with opened(self.home("shuffler")) as store:
+            assert isinstance(store, ShufflerStore)  # noqa: S101 - of the shuffler's directory
+            store.codes.add(survey.id, hashes)
+        return invitations
+
     def bring_up_to_date(self) -> None:
         """The tables of a directory that an older version made."""
         for role in ROLES:
@@ -282,6 +309,11 @@ class Local:
 
             self.children.until(ready, READY_WITHIN, "starting")
 
+    def spare_invitations(self) -> list[Invitation]:
+        """For people who are not invented; none if anybody may answer."""
+        path = self.embedded.directory / INVITATIONS
+        return self.embedded.invited(self.survey, path, SPARE) or []
+
     def results(self) -> SurveyResults:
         """All that was published so far, as the analyzer has it."""
         home = self.embedded.home("analyzer")
@@ -313,9 +345,12 @@ class Local:
         """Everybody's report, until the shuffler has all of them."""
         answers = invented(self.survey, job.people)
         client = partial(Client, policy=_POLICY, settings=_SETTINGS)
+        path = self.people / f"{job.number}.{INVITATIONS}"
+        invitations = self.embedded.invited(self.survey, path, job.people)
         for person, answer in enumerate(answers[:SINGLY]):
+            invitation = None if invitations is None else invitations[person]
             with client(self.people / f"{job.number}-{person}") as device:
-                sent = device.report(self.survey, answer)
+                sent = device.report(self.survey, answer, invitation=invitation)
             if isinstance(sent, Queued):
                 raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
             progress(person + 1, job.people)
@@ -326,6 +361,7 @@ class Local:
                 self.survey,
                 many,
                 job="simulated",
+                invitations=None if invitations is None else invitations[SINGLY:],
                 pool=pool,
                 progress=lambda done, _: progress(SINGLY + done, job.people),
             )

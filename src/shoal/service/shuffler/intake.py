@@ -1,7 +1,8 @@
 """Taking reports in: check, make durable, and only then answer 202.
 
 *Check.* Nothing is opened here. All reports of a survey have one length, so a body is a table of
-bytes, and its first two columns, version and key number, decide.
+bytes, and its first two columns, version and key number, decide. Where people are invited, each row
+is a report and the code of an invitation; the store looks at those.
 
 *Make durable.* Requests wait in a queue. One thread takes as many as fit into a group; the store
 writes and commits them together, so that a group costs two flushes to disk, not each report.
@@ -23,7 +24,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Condition, Thread
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +36,7 @@ from starlette.types import Receive, Scope, Send
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import Plain
+from shoal.service.admission import CODE_PROBLEMS
 from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
@@ -52,14 +56,29 @@ _BURST = 0.5  # of an hour's reports from one network: worth a line in the log
 
 _log = logging.getLogger(__name__)
 
+Refusals: TypeAlias = list[dict[str, list[int]]]  # of every arrival: positions, by reason
+
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """The reports of a body that are accepted, and the positions and reasons of the others."""
+    """The reports of a body that are accepted, and the positions and reasons of the others.
+
+    ``places`` are the positions of the reports of every arrival.
+    """
 
     reports: int
     arrivals: list[Arrival]
     refused: dict[str, list[int]]
+    places: Sequence[Sequence[int]]
+
+    def refuse(self, refused: Sequence[Mapping[str, Sequence[int]]]) -> int:
+        """Add what the store refused of each arrival, by positions in it; how many those were."""
+        count = 0
+        for places, reasons in zip(self.places, refused, strict=True):
+            for reason, positions in reasons.items():
+                self.refused.setdefault(reason, []).extend(places[at] for at in positions)
+                count += len(positions)
+        return count
 
     def document(self) -> dict[str, Plain]:
         """The answer to the sender: the same bytes for new reports and for duplicates."""
@@ -71,33 +90,50 @@ class Upload:
         return {"reports": self.reports, "refused": refused}
 
 
-def sorted_upload(body: bytes, *, wire: Wire, accepts: Callable[[int], bool], most: int) -> Upload:
-    """Sort the reports of a body; one that is not a whole number of reports is refused."""
-    size = wire.report_bytes
+def sorted_upload(
+    body: bytes, *, wire: Wire, accepts: Callable[[int], bool], most: int, code_bytes: int = 0
+) -> Upload:
+    """Sort the reports of a body; one that is not a whole number of reports is refused.
+
+    Each is followed by a code of so many bytes.
+    """
+    length = wire.report_bytes
+    size = length + code_bytes
     reports, rest = divmod(len(body), size)
     if rest or not reports:
-        wrong = f"the body has {len(body)} bytes; reports of this survey have {size} bytes each"
-        raise ProblemError(Problem("wrong_length", 400, wrong, extra={"report_bytes": size}))
+        wrong = f"the body has {len(body)} bytes; reports of this survey have {length} bytes each"
+        extra: dict[str, Plain] = {"report_bytes": length}
+        if code_bytes:
+            wrong += f", and {code_bytes} more with the code of an invitation"
+            extra["code_bytes"] = code_bytes
+        raise ProblemError(Problem("wrong_length", 400, wrong, extra=extra))
     if reports > most:
         detail = f"{reports} reports in one body; send at most {most} at a time"
         raise ProblemError(Problem("too_large", 413, detail, extra={"limit": most}))
     if reports == 1 and body[0] == VERSION and accepts(body[1]):
         # One person's report, as most bodies are: it needs no table.
-        return Upload(1, [Arrival(wire.survey, body[1], body)], {})
+        return Upload(1, [Arrival(wire.survey, body[1], body[:length], body[length:])], {}, [(0,)])
     table = np.frombuffer(body, dtype=np.uint8).reshape(reports, size)
     known = table[:, 0] == VERSION
     numbers = table[:, 1]
     present = np.flatnonzero(np.bincount(numbers[known], minlength=_NUMBERS)).tolist()
     accepted = [number for number in present if accepts(number)]
     if len(accepted) == 1 and len(present) == 1 and known.all():
-        return Upload(reports, [Arrival(wire.survey, accepted[0], body)], {})
+        codes = table[:, length:].tobytes()
+        sealed = table[:, :length].tobytes() if code_bytes else body
+        arrival = Arrival(wire.survey, accepted[0], sealed, codes)
+        return Upload(reports, [arrival], {}, [range(reports)])
     taken = known & np.isin(numbers, accepted)
-    arrivals = [
-        Arrival(wire.survey, number, table[taken & (numbers == number)].tobytes())
-        for number in accepted
-    ]
+    arrivals, places = [], []
+    for number in accepted:
+        mine = _places(taken & (numbers == number))
+        rows = table[mine]
+        sealed, codes = rows[:, :length].tobytes(), rows[:, length:].tobytes()
+        arrivals.append(Arrival(wire.survey, number, sealed, codes))
+        places.append(mine)
     refused = {UNKNOWN_VERSION: _places(~known), UNKNOWN_KEY: _places(known & ~taken)}
-    return Upload(reports, arrivals, {name: found for name, found in refused.items() if found})
+    refused = {name: found for name, found in refused.items() if found}
+    return Upload(reports, arrivals, refused, places)
 
 
 def _places(mask: npt.NDArray[np.bool_]) -> list[int]:
@@ -111,7 +147,7 @@ class _Waiting:
 
     arrivals: Sequence[Arrival]
     length: int
-    future: asyncio.Future[None]
+    future: asyncio.Future[Refusals]
 
 
 class GroupCommit:
@@ -139,10 +175,10 @@ class GroupCommit:
         self._thread: Thread | None = None
         self._closed = False
 
-    async def commit(self, arrivals: Sequence[Arrival]) -> None:
-        """Return when all of it is durable; raise if it is not."""
+    async def commit(self, arrivals: Sequence[Arrival]) -> Refusals:
+        """Return when all of it is durable that the store did not refuse; raise if it is not."""
         if not arrivals:
-            return
+            return []
         length = sum(len(each.reports) for each in arrivals)
         waiting = _Waiting(arrivals, length, asyncio.get_running_loop().create_future())
         with self._changed:
@@ -155,7 +191,7 @@ class GroupCommit:
                 self._thread = Thread(target=self._run, name="intake", daemon=True)
                 self._thread.start()
             self._changed.notify()
-        await waiting.future
+        return await waiting.future
 
     def close(self) -> None:
         """Commit what waits, take nothing more, and end the thread."""
@@ -190,39 +226,40 @@ class GroupCommit:
 
     def _commit(self, group: list[_Waiting]) -> None:
         try:
-            self._reports.receive([arrival for waiting in group for arrival in waiting.arrivals])
+            arrivals = [arrival for waiting in group for arrival in waiting.arrivals]
+            refusals = iter(self._reports.receive(arrivals).refused)
         except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
             # An unavailable store is so for all of them; a lock may concern only one.
             busy = isinstance(error, StoreBusyError)
             if len(group) == 1 or (isinstance(error, StoreUnavailableError) and not busy):
-                _wake(group, error)
+                _wake([(waiting, error) for waiting in group])
                 return
             # One of them is to blame: try each alone.
             _log.warning("group_divided", extra={"count": len(group)}, exc_info=True)
             for waiting in group:
                 self._commit([waiting])
         else:
-            _wake(group, None)
+            _wake([(waiting, [*islice(refusals, len(waiting.arrivals))]) for waiting in group])
 
 
-def _wake(group: Sequence[_Waiting], error: Exception | None) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
-    for waiting in group:
-        by_loop.setdefault(waiting.future.get_loop(), []).append(waiting)
+def _wake(group: Sequence[tuple[_Waiting, Refusals | Exception]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Refusals | Exception]]] = {}
+    for waiting, outcome in group:
+        by_loop.setdefault(waiting.future.get_loop(), []).append((waiting, outcome))
     for loop, waiting_here in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended, and its requests with it
-            loop.call_soon_threadsafe(_wake_all, waiting_here, error)
+            loop.call_soon_threadsafe(_wake_all, waiting_here)
 
 
-def _wake_all(group: Sequence[_Waiting], error: Exception | None) -> None:
+def _wake_all(group: Sequence[tuple[_Waiting, Refusals | Exception]]) -> None:
     """In their own loop; a cancelled request needs no answer."""
-    for waiting in group:
+    for waiting, outcome in group:
         if waiting.future.done():
             continue
-        if error is None:
-            waiting.future.set_result(None)
+        if isinstance(outcome, Exception):
+            waiting.future.set_exception(outcome)
         else:
-            waiting.future.set_exception(error)
+            waiting.future.set_result(outcome)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -249,21 +286,37 @@ class Intake:
             raise SurveyClosedError(str(survey.id), "it has not begun")
         if now > survey.not_after:
             raise SurveyClosedError(str(survey.id), "it is over")
+        code_bytes = survey.admission.code_bytes
+        if code_bytes and key is not None:
+            self.addresses.check_refusals(key)
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self.room.entered(key) as hold:
             body = await requests.read(
                 receive, limit=limits.body_bytes, seconds=limits.body_seconds, hold=hold
             )
-            upload = sorted_upload(body, wire=row.wire, accepts=self._accepts, most=limits.reports)
-            if upload.reports > 1:
-                self.addresses.charge_key(key, upload.reports - 1)
+            upload = sorted_upload(
+                body,
+                wire=row.wire,
+                accepts=self._accepts,
+                most=limits.reports,
+                code_bytes=code_bytes,
+            )
+            if not code_bytes:
+                if upload.reports > 1:
+                    self.addresses.charge_key(key, upload.reports - 1)
+                if key is not None:
+                    self.addresses.charge_reports(key, upload.reports)
             self.observe("queue", self.room.share, "")
-            await self.commit.commit(upload.arrivals)
+            refused = await self.commit.commit(upload.arrivals)
         self._watch(key, upload.reports)
+        if any(refused):
+            self.addresses.charge_refusals(key, upload.refuse(refused))
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT
         for reason, places in upload.refused.items():
             self.observe("refused_reports", len(places), reason)
+        if upload.reports == 1 and (reason := next(iter(upload.refused))) in CODE_PROBLEMS:
+            raise ProblemError(Problem(reason, 403, f"{CODE_PROBLEMS[reason]}; nothing was taken"))
         return small(upload.document(), 202)
 
     def _watch(self, key: Networks, reports: int) -> None:

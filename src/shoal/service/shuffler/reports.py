@@ -6,6 +6,9 @@ is synced before the transaction that refers to it commits; a crash in between l
 a reference, and no tags. PostgreSQL may commit after this process has died: the transaction holds
 a lock, which the collection of segments checks.
 
+*Codes.* Of a survey for which people are invited, every report comes with a code, which the same
+transaction spends (see :mod:`shoal.service.shuffler.codes`): without one it is not taken in.
+
 *Gathering.* Segments, extents and waiting tags are the intake's journal, and show the order of
 arrival. A worker takes the reports of a survey and key out of it together: after a while, or when
 there are many, or when a batch could close (see :meth:`Reports.due`). Their tags move to the table
@@ -27,8 +30,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +43,7 @@ from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service import failpoints
+from shoal.service.admission import CODE_BYTES, hashes_of
 from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
 from shoal.service.db.database import POSTGRESQL, SQLITE, Database
@@ -48,7 +54,8 @@ from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
 from shoal.service.opening import TAG_BYTES
 from shoal.service.shuffler.batches import DEAD_LETTERS, Batches, count
-from shoal.service.shuffler.tables import counters, extents, waiting_tags
+from shoal.service.shuffler.codes import settle, spend, unspend
+from shoal.service.shuffler.tables import counters, extents, waiting_codes, waiting_tags
 
 COUNTED = ("opened", "rejected", DEAD_LETTERS)
 GATHER = 600.0  # seconds
@@ -74,11 +81,23 @@ _SUFFIX = ".segment"
 
 @dataclass(frozen=True)
 class Arrival:
-    """Reports of one survey, sealed with one key of the shuffler, one after the other."""
+    """Reports of one survey, sealed with one key of the shuffler, one after the other.
+
+    ``codes`` are what people invited show beside them, in the same order.
+    """
 
     survey: SurveyId
     key: int
     reports: bytes
+    codes: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """How many reports were new; of every arrival, the positions of those refused, by reason."""
+
+    new: int
+    refused: list[dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
@@ -118,42 +137,53 @@ class Reports:
         """Of the extents."""
         return Leases(self.database, extents, self.clock)
 
-    def receive(self, arrivals: Sequence[Arrival]) -> int:
-        """Make reports durable, each one once; how many of them were new."""
+    def receive(self, arrivals: Sequence[Arrival]) -> Received:
+        """Make reports durable, each one once, if their codes admit them."""
         self.space.check()
-        # survey's number, key -> what arrived for them, and its tags
-        bodies: dict[tuple[int, int], list[bytes]] = defaultdict(list)
-        tags: dict[tuple[int, int], list[bytes]] = defaultdict(list)
-        rows: dict[int, SurveyRow] = {}
+        groups: dict[tuple[int, int], _Group] = {}  # by survey's number and key
+        places: list[tuple[_Group, int, int]] = []  # of every arrival: where it is in its group
         for arrival in arrivals:
             row = self.surveys.row(arrival.survey)
-            rows[row.number] = row
-            tags[row.number, arrival.key] += tags_of(arrival.reports, row.wire.report_bytes)
-            bodies[row.number, arrival.key].append(arrival.reports)
-        received = 0
-        if bodies:
+            key = row.number, arrival.key
+            group = groups[key] if key in groups else groups.setdefault(key, _Group(row, key[1]))
+            places.append((group, *group.add(arrival)))
+        if groups:
             with self.segments.appending() as append, self.database.write() as connection:
-                taken: list[tuple[int, SurveyRow, int, bytes]] = []
-                # In one order for all, so that no two groups wait for each other.
-                for number, key in sorted(bodies):
-                    group, row = (number, key), rows[number]
-                    self.surveys.confirm(connection, row)
-                    extent = int(randomness.secure().words(1)[0] >> 1)
-                    new = _add_waiting(connection, number, key, extent, sorted(set(tags[group])))
-                    received += len(new)
-                    body = b"".join(bodies[group])
-                    if body := _new_reports(body, row.wire.report_bytes, tags[group], new):
-                        taken.append((extent, row, key, body))
+                # In one order for all, so that no two transactions wait for each other.
+                for _, of_survey in groupby(sorted(groups), key=itemgetter(0)):
+                    self._admit(connection, [groups[key] for key in of_survey])
+                taken = [group for group in groups.values() if group.tags]
                 failpoints.reached("intake.before-segment")
                 if taken:
-                    self._refer(connection, taken, append([body for *_, body in taken]))
+                    self._refer(connection, taken, append([group.body for group in taken]))
             failpoints.reached("intake.after-commit")
-        return received
+        return Received(
+            sum(group.new for group in groups.values()),
+            [
+                group.refused_between(start, end) if group.refused else {}
+                for group, start, end in places
+            ],
+        )
+
+    def _admit(self, connection: sa.Connection, groups: Sequence[_Group]) -> None:
+        """Spend the codes of a survey's reports, add their tags, and leave what is new."""
+        row = groups[0].row
+        self.surveys.confirm(connection, row)
+        if row.survey.admission.code_bytes:
+            for group, spending in zip(groups, spend(connection, row.number, groups), strict=True):
+                group.refused = spending.refused
+                group.choose(spending.new)
+        for group in groups:
+            added = sorted(set(group.tags))
+            new = _add_waiting(connection, row.number, group.key, group.extent, added)
+            group.new = len(new)
+            if repeated := group.choose(_first(group.tags, new)):
+                unspend(connection, row.number, hashes_of(repeated))
 
     def _refer(
         self,
         connection: sa.Connection,
-        taken: list[tuple[int, SurveyRow, int, bytes]],
+        taken: Sequence[_Group],
         written: Extent,
     ) -> None:
         """Past the expression language, whose part in the cost of a small group is the largest."""
@@ -164,10 +194,10 @@ class Reports:
             connection.execute(sa.select(lock))
         failpoints.reached("intake.after-segment")
         rows, start = [], written.start
-        for extent, row, key, body in taken:
-            count = len(body) // row.wire.report_bytes
-            rows.append((extent, row.number, key, written.segment, start, count))
-            start += len(body)
+        for each in taken:
+            survey, reports = each.row.number, len(each.tags)
+            rows.append((each.extent, survey, each.key, written.segment, start, reports))
+            start += reports * each.row.wire.report_bytes
         values = ", ".join([mark] * len(rows[0]))
         insert = f"INSERT INTO extents (id, survey, key, segment, start, count) VALUES ({values})"  # noqa: S608 - marks only
         driver: Any = connection.connection.driver_connection
@@ -328,8 +358,13 @@ class Reports:
             theirs = waiting_tags.c.extent.in_(ids[start : start + _AT_ONCE])
             query = waiting_tags.delete().where(theirs).returning(waiting_tags.c.tag)
             moved.update(map(bytes, connection.scalars(query)))
-        if connection.execute(sa.select(waiting_tags.c.tag).limit(1)).first() is None:
-            connection.execute(waiting_tags.delete())  # SQLite wipes the last page, too
+        left = sa.select(waiting_tags.c.tag).limit(1)
+        # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
+        if self.database.dialect == SQLITE and connection.execute(left).first() is None:
+            connection.execute(waiting_tags.delete())
+        row = self.surveys.row(claim.survey)
+        if row.survey.admission.code_bytes:
+            settle(connection, row.number, ids)
         self.database.shrink(connection)
         return moved
 
@@ -357,7 +392,7 @@ class Reports:
 
     def sweep(self) -> bool:
         """Let the database's files forget the journal; whether nobody was in the way."""
-        return self.database.sweep([extents, waiting_tags])
+        return self.database.sweep([extents, waiting_tags, waiting_codes])
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""
@@ -414,16 +449,75 @@ def tags_of(body: bytes, size: int) -> list[bytes]:
     return [sha256(view[at : at + size]).digest()[:TAG_BYTES] for at in range(0, len(body), size)]
 
 
-def _new_reports(body: bytes, size: int, tags: list[bytes], new: set[bytes]) -> bytes:
-    """The reports of a body with new tags, each once."""
+def _first(tags: Sequence[bytes], new: set[bytes]) -> Sequence[int]:
+    """The positions of new tags, each once."""
     if len(new) == len(tags):  # nearly always
-        return body
-    pieces: list[bytes] = []
+        return range(len(tags))
+    left = set(new)
+    positions: list[int] = []
     for position, tag in enumerate(tags):
-        if tag in new:
-            new.remove(tag)
-            pieces.append(body[position * size : (position + 1) * size])
-    return b"".join(pieces)
+        if tag in left:
+            left.remove(tag)
+            positions.append(position)
+    return positions
+
+
+class _Group:
+    """What arrived for one survey and key of the shuffler, and what of it is taken in."""
+
+    def __init__(self, row: SurveyRow, key: int) -> None:
+        self.row = row
+        self.key = key
+        self.extent = int(randomness.secure().words(1)[0] >> 1)
+        self.tags: list[bytes] = []
+        self._reports: list[bytes] = []
+        self._codes: list[bytes] = []
+        self.refused: dict[str, list[int]] = {}
+        self.new = 0
+
+    def add(self, arrival: Arrival) -> tuple[int, int]:
+        """Take an arrival in; from where to where its reports are."""
+        start, tags = len(self.tags), tags_of(arrival.reports, self.row.wire.report_bytes)
+        size, codes = self.row.survey.admission.code_bytes, arrival.codes
+        wrong = len(codes) != len(tags) * size
+        checks.refuse(wrong, f"{len(tags)} codes of {size} bytes", codes=len(codes))
+        self.tags += tags
+        self._reports.append(arrival.reports)
+        self._codes.append(codes)
+        return start, len(self.tags)
+
+    @property
+    def body(self) -> bytes:
+        """The reports, one after the other."""
+        return b"".join(self._reports)
+
+    @property
+    def codes(self) -> bytes:
+        """What came beside them, in the same order."""
+        return b"".join(self._codes)
+
+    def choose(self, positions: Sequence[int]) -> bytes:
+        """Go on with the reports at these positions; the codes of the others."""
+        if len(positions) == len(self.tags):
+            return b""
+        chosen, codes = set(positions), self.codes
+        others = [at for at in range(len(self.tags)) if at not in chosen]
+        self._reports = [_picked(self.body, self.row.wire.report_bytes, positions)]
+        self._codes = [_picked(codes, CODE_BYTES, positions)]
+        self.tags = [self.tags[at] for at in positions]
+        return _picked(codes, CODE_BYTES, others)
+
+    def refused_between(self, start: int, end: int) -> dict[str, list[int]]:
+        """Positions that were refused, of one arrival and from its beginning on."""
+        refused = {
+            reason: [at - start for at in positions if start <= at < end]
+            for reason, positions in self.refused.items()
+        }
+        return {reason: positions for reason, positions in refused.items() if positions}
+
+
+def _picked(joined: bytes, size: int, positions: Sequence[int]) -> bytes:
+    return b"".join(joined[at * size : (at + 1) * size] for at in positions) if joined else b""
 
 
 def _companions(

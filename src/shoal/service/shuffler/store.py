@@ -19,10 +19,11 @@ from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
-from shoal.service.db.tables import tags
+from shoal.service.db.tables import tags, tokens
 from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.shuffler.batches import Batches, ProgressCache
+from shoal.service.shuffler.codes import Codes
 from shoal.service.shuffler.reports import Reports, Segments
 from shoal.service.shuffler.tables import (
     RELEASED,
@@ -30,9 +31,11 @@ from shoal.service.shuffler.tables import (
     SHUFFLED,
     TRACES,
     batches,
+    codes,
     counters,
     extents,
     parts,
+    waiting_codes,
     waiting_tags,
 )
 
@@ -62,7 +65,8 @@ class ShufflerStore:
         self._database = database
         self._clock = clock
         self._segments = Segments(directory / "segments", clock, grace=grace)
-        self.surveys = Surveys(database, TRACES)
+        self.surveys = Surveys(database, TRACES, (tokens, codes))
+        self.codes = Codes(database, self.surveys)
         self.tokens = Tokens(database, clock, self.surveys)
         self.key_lists = KeyLists(database, clock)
         self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
@@ -85,13 +89,16 @@ class ShufflerStore:
         row = self.surveys.ended(survey, self._clock())
         forgotten = forget_tags(self._database, (tags, waiting_tags), "survey", row.number)
         counts = {"tags": forgotten}
+        if row.survey.admission.code_bytes:
+            of_people = (codes, waiting_codes)
+            counts["codes"] = forget_tags(self._database, of_people, "survey", row.number)
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
         with self._database.write() as connection:
             waiting = self.reports.delete_all(connection, row)
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
             ids = connection.scalars(mine).all()
             connection.execute(parts.delete().where(parts.c.batch.in_(mine)))
-            for table in (batches, counters, tags, waiting_tags):
+            for table in (batches, counters, tags, waiting_tags, waiting_codes):
                 connection.execute(table.delete().where(table.c.survey == row.number))
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.

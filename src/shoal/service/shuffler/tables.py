@@ -1,7 +1,8 @@
 """The shuffler's tables: what is kept about reports, and how little.
 
 No row is about one report but its tag, 16 bytes of a hash, which only tells whether the same bytes
-came before. Extents and waiting tags are the intake's journal, emptied by every gathering. Times
+came before, and the code of an invitation, a hash as well. Extents, waiting tags and waiting codes
+are the intake's journal, emptied by every gathering. Times
 are those of leases and of a batch's first report (wiped when it closes), and the hour in which a
 batch closed. Nothing tells who sent what, or from where.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from shoal.service.admission import CODE_BYTES
 from shoal.service.db.tables import surveys, tags
 from shoal.service.opening import TAG_BYTES
 
@@ -18,6 +20,7 @@ METADATA = sa.MetaData()
 OPEN, CARRIED, SEALED, SHUFFLED = "OPEN", "CARRIED", "SEALED", "SHUFFLED"
 RELEASED, ACKED, PURGED, EXPIRED = "RELEASED", "ACKED", "PURGED", "EXPIRED"
 ACCEPTING = (OPEN, CARRIED)
+LIVE, REVOKED, REPLACED = 0, 1, 2  # of a code
 LISTED = (SHUFFLED, RELEASED, ACKED, PURGED)
 CLOSED = (SEALED, *LISTED)
 
@@ -46,6 +49,29 @@ waiting_tags = sa.Table(
     sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
     sa.Column("extent", sa.BigInteger, nullable=False),
     sa.Index("waiting_tags_of_an_extent", "extent"),
+    sqlite_with_rowid=False,
+)
+
+# Of people invited, by hash: whether a code counts, and with which report it was spent, if it was.
+codes = sa.Table(
+    "codes",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
+    sa.Column("state", sa.Integer, nullable=False),
+    sa.Column("bound", sa.LargeBinary(CODE_BYTES)),
+    sqlite_with_rowid=False,
+)
+
+# Of the reports in an extent.
+waiting_codes = sa.Table(
+    "waiting_codes",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
+    sa.Column("bound", sa.LargeBinary(CODE_BYTES), nullable=False),
+    sa.Column("extent", sa.BigInteger, nullable=False),
+    sa.Index("waiting_codes_of_an_extent", "extent"),
     sqlite_with_rowid=False,
 )
 
@@ -93,5 +119,5 @@ counters = sa.Table(
     sa.Column("value", sa.BigInteger, nullable=False),
 )
 
-# What is left of any report of a survey, opened or not.
-TRACES = (batches, counters, extents, tags, waiting_tags)
+# What is left of any report of a survey, opened or not. Codes may be there before any report is.
+TRACES = (batches, counters, extents, tags, waiting_tags, waiting_codes)

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from shoal.service.admission import Admission, Invited, Open
 from shoal.service.survey.document import VERSION, Batches, Party, Small, Stated, Survey, complaint
 
-__all__ = ["VERSION", "Batches", "Party", "Small", "Stated", "Survey", "complaint"]
+__all__ = [
+    "VERSION",
+    "Admission",
+    "Batches",
+    "Invited",
+    "Open",
+    "Party",
+    "Small",
+    "Stated",
+    "Survey",
+    "complaint",
+]

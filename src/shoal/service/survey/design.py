@@ -1,12 +1,14 @@
 """From what is wanted to a survey that keeps it: the planner's choice for the least crowd.
 
 The promise of a survey has to hold for the smallest batch that is ever released, for one person's
-R reports together and for the share of people who may be dishonest (see
+R reports together and for the people who may be dishonest (see
 :mod:`shoal.service.survey.promise`). So a mechanism is planned for the people among whom one report
 of the smallest batch hides, and errors are foretold for batches of that size and of the target.
 
 >>> batches = Batches(minimum=500, target=1000, max_age=604_800)
->>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4)
+>>> from shoal.service.survey import Invited
+>>> class_of_700 = Invited(entitled=700, dishonest=0)
+>>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4, admission=class_of_700)
 >>> device = design.device
 >>> device.name, round(device.local_epsilon, 3), expected_error(device, 1000) < 0.05
 ('grr', 2.789, True)
@@ -31,6 +33,7 @@ from shoal.planning import Plan, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.service.admission import Admission
 from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.values import attributes
@@ -55,10 +58,10 @@ class Design:
     epsilon: float
     delta: float
     batches: Batches
+    admission: Admission
     categories: int | None = None
     bounds: tuple[float, float] | None = None
     reports_per_person: int = 1
-    dishonest: float = 0.0
     participation: float = 1.0
     local_epsilon_cap: float | None = None
     messages_cap: float | None = 1.0
@@ -68,7 +71,6 @@ class Design:
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
-        checks.closed_probability(dishonest=self.dishonest)
         checks.fraction(participation=self.participation)
         reports = checks.count(reports_per_person=self.reports_per_person)
         object.__setattr__(self, "reports_per_person", reports)
@@ -241,15 +243,12 @@ def least_minimum(device: Device, *, epsilon: float, terms: Terms) -> int:
     people = max(2, required_n(device, epsilon=epsilon, delta=delta))
     if terms.reports_per_person > 1:
         people = _enough_for_several(device, people, epsilon, terms)
-    needed = people * terms.reports_per_person
-    valid = math.ceil(needed / (1 - terms.dishonest))
-    while terms.honest(valid) < needed:
-        valid += 1
-    return valid
+    reports = terms.reports_per_person
+    return terms.admission.least_valid(people * reports, reports)
 
 
 def _enough_for_several(device: Device, start: int, epsilon: float, terms: Terms) -> int:
-    reports, certain = terms.reports_per_person, replace(terms, dishonest=0.0)
+    reports, certain = terms.reports_per_person, terms.trusting
 
     def keeps(people: int) -> bool:
         return promised(device, certain, people * reports).epsilon <= epsilon

@@ -35,6 +35,7 @@ from shoal.randomizers.registry import described
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
+from shoal.service.admission import Admission, OpenFraction, read_admission
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
 from shoal.service.survey.promise import TERMS, Terms, promised
@@ -42,7 +43,7 @@ from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
-VERSION = 1
+VERSION = 2
 LONGEST_TEXT = 2000
 LONGEST_ANSWER = 200
 MOST_BATCH_REPORTS = 10**10  # more people than there are
@@ -52,8 +53,9 @@ MOST_LEVELS = 8  # of Laplace noise in several reports: its law has many atoms o
 LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alone is quick
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
 _TEXTS = ("name", "question", "purpose")
+_NUMBERS = ("epsilon", *(name for name in TERMS if name != "admission"))
 # The fields that are written as they are.
-_PLAIN = (*_TEXTS, "epsilon", *TERMS, "not_before", "not_after", "suite", "token_bytes")
+_PLAIN = (*_TEXTS, *_NUMBERS, "not_before", "not_after", "suite", "token_bytes")
 _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
@@ -268,7 +270,7 @@ class Batches:
 class Stated:
     """The numbers and addresses by which a survey may be refused at once.
 
-    ``dishonest`` is the fraction of reports that may come from people who follow no protocol.
+    ``admission`` says who may report, and how many of them may follow no protocol.
     ``participation`` is a coin that the device tosses for every report.
     """
 
@@ -277,7 +279,7 @@ class Stated:
     epsilon: float
     delta: float
     reports_per_person: int = 1
-    dishonest: float = 0.0
+    admission: Admission
     participation: float = 1.0
     shuffler: Party
     analyzer: Party
@@ -285,7 +287,6 @@ class Stated:
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
-        checks.closed_probability(dishonest=self.dishonest)
         checks.fraction(participation=self.participation)
         checks.refuse(self.delta < LEAST_DELTA, f"delta >= {LEAST_DELTA:g}", delta=self.delta)
         reports = checks.count(reports_per_person=self.reports_per_person)
@@ -301,6 +302,9 @@ class Stated:
                 "(or take piecewise)"
             )
             checks.refuse(self.device.levels > MOST_LEVELS, expected, levels=self.device.levels)
+        most, least = self.admission.most_valid(reports), self.batches.minimum
+        expected = f"a minimum of at most the {most:,} reports that people invited may send"
+        checks.refuse(least > most, expected, minimum=least)
         # The role is in what is hashed: no two parties share one, not even with one key.
         expected = (
             "the analyzer's fingerprint to differ from the shuffler's, as each party has its "
@@ -324,7 +328,7 @@ class Stated:
         """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            return Stated(**_parts(stored), **{name: stored[name] for name in ("epsilon", *TERMS)})
+            return Stated(**_parts(stored), **{name: stored[name] for name in _NUMBERS})
 
 
 def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,6 +344,9 @@ def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "device": restored(mechanism),
         "batches": Batches(**stored["batches"]),
+        "admission": read_admission(stored["admission"])
+        if "admission" in stored
+        else OpenFraction(dishonest=stored["dishonest"]),
         "shuffler": Party(**stored["shuffler"]),
         "analyzer": Party(**stored["analyzer"]),
     }
@@ -413,9 +420,12 @@ class Survey(Stated):
         return epsilon <= self.epsilon * (1 + _SLACK)
 
     def configuration(self) -> dict[str, Plain]:
-        """All of it as plain values."""
+        """All of it as plain values; version 1 has a fraction of dishonest reports."""
+        admission: dict[str, Plain] = {"version": VERSION, "admission": self.admission.to_dict()}
+        if isinstance(self.admission, OpenFraction):
+            admission = {"version": 1, "dishonest": self.admission.dishonest}
         return {
-            "version": VERSION,
+            **admission,
             "kind": "survey",
             "answers": list(self.answers),
             "mechanism": cast("dict[str, Plain]", described(self.device)),
@@ -443,7 +453,8 @@ class Survey(Stated):
             survey = cls(answers=tuple(stored["answers"]), **_parts(stored), **plain)
         if survey.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
-            raise MalformedError("the survey", f"a survey of version {VERSION} and nothing more")
+            expected = f"a survey of version 1 or {VERSION} and nothing more"
+            raise MalformedError("the survey", expected)
         return survey
 
 

@@ -13,9 +13,11 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
 from shoal.explain.text import up
 from shoal.protocols.base import Device
+from shoal.service.admission import Admission, Open
 
 _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon holds for the larger one
 _LEAST_LOSS_DELTA = 1e-13  # below, loss distributions are never precise enough
+_EVERYBODY = Open(dishonest=0)
 _OTHERS: tuple[Method, ...] = ("renyi", "advanced")
 _MARGIN = 1 + 2**-50  # more than the two functions of taking_part round off
 
@@ -34,13 +36,17 @@ class Terms:
 
     delta: float
     reports_per_person: int = 1
-    dishonest: float = 0.0
+    admission: Admission = _EVERYBODY
     participation: float = 1.0
 
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
-        # The fraction as it was written: 0.1 is one tenth, not the float next to it.
-        return math.floor(valid * (1 - Fraction(repr(float(self.dishonest)))))
+        return self.admission.honest(valid, self.reports_per_person)
+
+    @property
+    def trusting(self) -> Terms:
+        """The same if nobody were dishonest."""
+        return replace(self, admission=_EVERYBODY)
 
     @property
     def taking_part(self) -> float:
@@ -80,7 +86,7 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
         guarantee.assumptions[0],
         f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
         f"one person sends at most {reports} report{'s' * (reports > 1)} over the survey's life",
-        "that this is so is assumed, not enforced, unless tokens are used",
+        *terms.admission.assumptions,
         "batches of different people do not add up",
     ]
     if terms.participation < 1:
@@ -94,6 +100,7 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
         n=honest,
         delta=terms.delta,
         assumptions=tuple(assumptions),
+        trust=terms.admission.trust,
         # What is claimed for several reports, or for a coin, is another claim than the one below
         # which no analysis can go.
         lower_bound=guarantee.lower_bound if as_accounted else lambda: 0.0,

@@ -171,6 +171,7 @@ def promise_document(survey: Survey) -> Document:
     lines = [f"promised: {promised}; {smallest}", alone]
     if terms.delta_taking_part > terms.delta:
         lines.append(f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}")
+    lines.append(f"admission: {survey.admission.fact}")
     return Document(f"survey: {survey.name}", sentences=tuple(lines))
 
 

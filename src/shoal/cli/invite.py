@@ -1,0 +1,290 @@
+"""``shoal invite``: invite people to a survey, and tell its shuffler which codes count."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from shoal.cli import files
+from shoal.cli.app import COLLECT, Commands, RefusedError, app
+from shoal.cli.options import Needs, Options, Required, command, option
+from shoal.cli.party import STORE, PartyOptions
+from shoal.cli.render import answer_lines, working
+from shoal.explain.text import plural
+
+if TYPE_CHECKING:
+    from shoal.service.ops.invitations import CodesFile, Handed
+    from shoal.service.shuffler.store import ShufflerStore
+    from shoal.service.survey import Survey
+
+_WHO = "Whom"
+_WHERE = "Where it goes"
+_SHUFFLER = "The shuffler's directory, if it is on this machine: it is told at once."
+
+invite = typer.Typer(cls=Commands, help="Invitations: who may answer a survey, once each.")
+app.add_typer(invite, name="invite", rich_help_panel=COLLECT)
+
+
+class InviteOptions(Options):
+    """Which survey, and who is told."""
+
+    survey: Path = option("The survey.", name="FILE")
+    csv: Path | None = option("The table of invitations: private.", _WHERE)
+    codes: Path | None = option("What the shuffler's operator gets (.codes).", _WHERE)
+    shuffler: Path | None = option(_SHUFFLER, _WHERE, "DIR")
+    store: str | None = STORE
+
+    rules = (
+        Required("codes", "where to write what the shuffler is told", ("shuffler",)),
+        Needs("store", ("shuffler",), "the directory of the shuffler that has this database"),
+    )
+
+    def check(self) -> None:
+        """Files that can be written."""
+        files.check(csv=self.csv, codes=self.codes, never=self.survey)
+
+    def read(self) -> Survey:
+        """The survey, which has to be one for people invited."""
+        from shoal.service.survey.document import read_survey
+
+        survey = read_survey(self.survey)
+        if not survey.admission.code_bytes:
+            raise RefusedError(
+                f"{self.survey} invites nobody: anybody may answer it (a survey for people invited "
+                "is made by shoal survey new --entitled N)"
+            )
+        return survey
+
+    def write(self, told: CodesFile, *outputs: tuple[Path | None, files.Write]) -> None:
+        """Tell the shuffler and write the files: all of it, or nothing."""
+        codes = (self.codes, lambda path: path.write_bytes(told.to_bytes()))
+        written = [each for each in (*outputs, codes) if each[0] is not None]
+        with ExitStack() as stack:
+            stack.callback(os.umask, os.umask(0o077))  # for this user's eyes
+            if self.shuffler is not None:
+                store = shuffler_store(stack, self.shuffler, self.store)
+                if not written:
+                    told.apply(store.codes)
+                    return
+                path, writer = written.pop()
+
+                def last(target: Path) -> None:
+                    """All files are on the disk before the shuffler knows, and named afterwards."""
+                    writer(target)
+                    told.apply(store.codes)
+
+                written.append((path, last))
+            files.write(*written)
+
+
+def shuffler_store(stack: ExitStack, directory: Path, store: str | None) -> ShufflerStore:
+    """Of a shuffler on this machine, which has the server's packages."""
+    from shoal.service.ops.health import need_server
+
+    need_server("shoal invite with a shuffler's directory", store)
+    from shoal.service.ops.home import home_of, opened
+    from shoal.service.shuffler.store import ShufflerStore
+
+    made = stack.enter_context(opened(home_of(directory, store)))
+    if not isinstance(made, ShufflerStore):
+        raise RefusedError(f"{directory} is an analyzer's: codes are the shuffler's business alone")
+    return made
+
+
+class MakeOptions(InviteOptions):
+    """How many people, and what is written."""
+
+    count: int | None = option("How many people; all whom the survey entitles.", _WHO)
+    first: int = option("The number of the first one.", _WHO, default=1)
+    csv: Path = option(
+        "The table of invitations, which is private; invitations.csv.",
+        _WHERE,
+        default=Path("invitations.csv"),
+        show_default=False,
+    )
+    qr: Path | None = option("A page of QR codes, to print (.html).", _WHERE)
+
+    def check(self) -> None:
+        """No table is written over: it is all there is of people's invitations."""
+        super().check()
+        files.check(qr=self.qr)
+        for path in (self.csv, self.qr):
+            if path is not None and path.exists():
+                raise RefusedError(f"{path} is there already: write to another file")
+
+
+@command(invite)
+def make(options: MakeOptions) -> None:
+    """Make invitations: a private table of them, and codes for the shuffler.
+
+    Whoever invites needs no server. It should not be the analyzer alone: it could make people up.
+    """
+    with working("inviting"):
+        from shoal.service.admission import Invited
+        from shoal.service.ops import invitations
+
+        survey = options.read()
+        admission = survey.admission
+        assert isinstance(admission, Invited)  # noqa: S101 - as was looked at
+        people = admission.entitled if options.count is None else options.count
+        if people > admission.entitled:
+            raise RefusedError(
+                f"the survey entitles {admission.entitled:,} people, and --count is {people:,}"
+            )
+        handed = invitations.invite(survey, people, options.first)
+        page = None if options.qr is None else invitations.qr_page(survey, handed)
+        options.write(
+            invitations.codes_to_add(survey, handed),
+            files.text(options.csv, lambda: invitations.table(survey, handed)),
+            files.text(options.qr, lambda: page or ""),
+        )
+    told = _told(options)
+    answer_lines(
+        options,
+        {"survey": str(survey.id), "people": people, "csv": str(options.csv), **_written(options)},
+        f"{plural(people, 'invitation')} for survey {survey.id}",
+        f"written to {options.csv}: whoever reads it can answer in people's places",
+        *([f"QR codes in {options.qr}, to print: as private as the table"] * bool(options.qr)),
+        *told,
+    )
+
+
+class WhoOptions(InviteOptions):
+    """Whose invitation."""
+
+    who: str = option("A number of the table, or the invitation itself.", name="WHO")
+
+    def handed(self) -> tuple[list[Handed], Handed]:
+        """The table, if there is one, and the person."""
+        from shoal.service.ops import invitations
+
+        handed = [] if self.csv is None else invitations.read_table(self.csv)
+        return handed, invitations.found(self.who, handed)
+
+
+@command(invite)
+def revoke(options: WhoOptions) -> None:
+    """Let an invitation count no more. What came with it stays, and nobody learns whether."""
+    from shoal.service.ops import invitations
+
+    survey = options.read()
+    _, person = options.handed()
+    told = invitations.CodesFile(survey=survey.id, revoke=tuple(person.hashes(survey)))
+    options.write(told)
+    answer_lines(
+        options,
+        {"survey": str(survey.id), "number": person.number or None, **_written(options)},
+        f"invitation{_numbered(person)} is revoked",
+        *_told(options),
+    )
+
+
+@command(invite)
+def replace(options: WhoOptions) -> None:
+    """Invite a person anew whose invitation was lost; the old one counts no more.
+
+    Whoever has answered cannot answer again with the new one, and nobody learns whether.
+    """
+    from shoal.service.admission import Invitation
+    from shoal.service.ops import invitations
+
+    survey = options.read()
+    handed, person = options.handed()
+    (new,) = Invitation.draw(1)
+    table = invitations.replaced(handed, person, new)
+    options.write(
+        invitations.codes_to_replace(survey, person.invitation, new),
+        files.text(options.csv, lambda: invitations.table(survey, table)),
+    )
+    address = invitations.link(survey, new)
+    values = {"survey": str(survey.id), "number": person.number or None, "link": address}
+    answer_lines(
+        options,
+        {**values, "invitation": str(new), **_written(options)},
+        f"invitation{_numbered(person)} is replaced by {new}",
+        address,
+        *_told(options),
+    )
+
+
+class AddOptions(PartyOptions):
+    """Whose directory, and what is added."""
+
+    directory: Path = option("The shuffler's directory.", name="DIR")
+    file: Path = option("What whoever invites wrote (.codes).", name="CODES")
+
+
+@command(invite)
+def add(options: AddOptions) -> None:
+    """Register codes at the shuffler: what whoever invites adds, revokes or replaces."""
+    from shoal.service.ops.invitations import CodesFile
+
+    try:
+        data = options.file.read_bytes()
+    except OSError as error:
+        raise RefusedError(f"cannot read {options.file}: {error.strerror or error}") from error
+    told = CodesFile.from_bytes(data, str(options.file))
+    with ExitStack() as stack:
+        store = shuffler_store(stack, options.directory, options.store)
+        added = told.apply(store.codes)
+        totals = store.codes.totals(told.survey)
+    answer_lines(
+        options,
+        {"survey": str(told.survey), "added": added, **totals.to_dict()},
+        f"{plural(added, 'code')} more for survey {told.survey}",
+        f"{totals.registered:,} of {totals.places:,} places have a code that counts",
+    )
+
+
+class ListOptions(PartyOptions):
+    """Whose directory, and of which survey."""
+
+    directory: Path = option("The shuffler's directory.", name="DIR")
+    survey: str | None = option("A survey's id; its first digits will do.", name="ID", default=None)
+
+
+@command(invite, name="list")
+def list_totals(options: ListOptions) -> None:
+    """How many codes there are, and how many are spent: totals, never which."""
+    with ExitStack() as stack:
+        store = shuffler_store(stack, options.directory, options.store)
+        from shoal.service.ops.administration import survey_name
+
+        named = None if options.survey is None else survey_name(store, options.survey)
+        surveys = [
+            each
+            for each in store.surveys.all()
+            if each.admission.code_bytes and named in (None, each.id)
+        ]
+        totals = {each.id: store.codes.totals(each.id) for each in surveys}
+    lines = []
+    for each in surveys:
+        of = totals[each.id]
+        counts = f"{of.registered:,} registered, {of.revoked:,} revoked, {of.replaced:,} replaced"
+        lines += [f"{each.name} ({str(each.id)[:16]}): {of.entitled:,} people entitled"]
+        lines += [f"  {of.places:,} codes at most: {counts}; {of.spent:,} spent"]
+    values = [{"survey": str(name), **each.to_dict()} for name, each in totals.items()]
+    nobody = "nobody is invited to any survey here"
+    answer_lines(options, {"surveys": values}, *(lines or [nobody]))
+
+
+def _numbered(person: Handed) -> str:
+    return f" {person.number}" if person.number else ""
+
+
+def _written(options: InviteOptions) -> dict[str, object]:
+    return {
+        "codes": None if options.codes is None else str(options.codes),
+        "registered": options.shuffler is not None,
+    }
+
+
+def _told(options: InviteOptions) -> list[str]:
+    """What the shuffler knows, or how it learns of it."""
+    if options.shuffler is not None:
+        return [f"the shuffler in {options.shuffler} knows"]
+    return [f"next, the shuffler's operator: shoal invite add DIR {options.codes}"]
