@@ -16,8 +16,9 @@ from shoal.randomness import simulated
 from shoal.service.admission import CODE_SPENT, Invited, hashes_of
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database
+from shoal.service.opening import tags_of
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Arrival, tags_of
+from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import Wire
 

@@ -24,8 +24,8 @@ from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
-from shoal.service.analyzer.decode import cells_of, tags_of
-from shoal.service.opening import Pool, ProcessesLostError
+from shoal.service.analyzer.decode import cells_of
+from shoal.service.opening import Pool, ProcessesLostError, tags_of
 from shoal.service.wire import Wire
 
 HERE = Pool(0)
@@ -158,7 +158,7 @@ def test_records_open_in_their_order():
 def test_tags_are_hashes_of_the_records():
     records = [bytes([i]) * 7 for i in range(20)]
     tags = tags_of(memoryview(b"".join(records)), 7)
-    assert [bytes(tag) for tag in tags] == [sha256(record).digest()[:16] for record in records]
+    assert tags == [sha256(record).digest()[:16] for record in records]
 
 
 def test_nothing_openable_is_empty_and_well_shaped():

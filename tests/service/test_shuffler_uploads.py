@@ -191,7 +191,7 @@ def test_what_could_not_be_opened_is_not_acknowledged(shuffler, monkeypatch, dam
 
 
 def test_a_burst_from_one_network_is_told_to_the_operator_without_its_address(shuffler, caplog):
-    app, path = shuffler.app(), f"{shuffler.path}/reports"
+    app, path = shuffler.app(address_reports=1000), f"{shuffler.path}/reports"
     now = [0.0]
     app.intake.bursts.timer = lambda: now[0]
     for address in ("203.0.113.7", "127.0.0.1"):

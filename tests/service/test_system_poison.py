@@ -15,8 +15,9 @@ from service.live import live
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import HadamardResponse, RandomizedResponse
 from shoal.randomness import simulated
+from shoal.service.analyzer.decode import cells_of
 from shoal.service.client.randomize import draw, seal
-from shoal.service.opening import batch_of
+from shoal.values import Counts
 
 PEOPLE = 300
 ANSWERS = ("a", "b", "c", "d")
@@ -52,7 +53,7 @@ def rows_of(device, numbers):
 def added(device, rows, people):
     """What messages add to every answer's estimated count."""
     table = np.frombuffer(rows, dtype=np.uint8).reshape(-1, device.message_bytes)
-    return device.estimate(device.counted(batch_of(device, table, people))).counts
+    return device.estimate(Counts(cells_of(device, table), people)).counts
 
 
 def worst(device):

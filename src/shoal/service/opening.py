@@ -15,6 +15,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from multiprocessing import connection
 from threading import Lock, Thread
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks, randomness
+from shoal.errors import InvalidArgumentError
 from shoal.sealing import Envelope, FramingError, KeyPair
 from shoal.service.errors import ServiceError
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
@@ -194,6 +196,17 @@ class Pool(AbstractContextManager["Pool"]):
         work = partial(envelope.open_all, pair=pair)
         for part in self.map(work, _pieces(body, envelope.size, self.width)):
             yield from part
+
+
+def tags_of(body: bytes | memoryview, size: int) -> list[bytes]:
+    """What reports or records of this size are known by, in their order: equal ones are the same.
+
+    16 bytes of the SHA-256 of each.
+    """
+    if not body or len(body) % size:
+        raise InvalidArgumentError("reports", len(body), f"one or more reports of {size} bytes")
+    view = memoryview(body)
+    return [sha256(view[at : at + size]).digest()[:TAG_BYTES] for at in range(0, len(body), size)]
 
 
 def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:

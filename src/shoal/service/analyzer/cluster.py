@@ -25,7 +25,7 @@ from shoal.engines import spark
 from shoal.errors import EngineError, ShoalError
 from shoal.protocols.base import Device
 from shoal.sealing import KeyPair
-from shoal.service.analyzer.decode import Mask, Opened, cells_of, opened, tags_of
+from shoal.service.analyzer.decode import LocalRecords, Mask, Opened
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.errors import ServiceError
 from shoal.service.keyring import Keyring, Protection
@@ -122,20 +122,23 @@ class Opener:
 
     def tags(self, batch: BatchFile, start: int, stop: int) -> tuple[bytes, bytes]:
         """The tags of a range, once it is known that its records can be opened here."""
-        self.mount.pair(self.fingerprint, batch.header.key)
-        return tags_of(_part(batch, start, stop), self.wire.record_bytes).tobytes(), b""
+        return self._part(batch, start, stop).tags().tobytes(), b""
 
     def opened(
         self, wanted: bytes, first: int, batch: BatchFile, start: int, stop: int
     ) -> tuple[bytes, bytes]:
         """What counts of a range; ``wanted`` has a bit for every record from the ``first`` on."""
         bits = np.unpackbits(np.frombuffer(wanted, dtype=np.uint8))[start - first : stop - first]
-        pair = self.mount.pair(self.fingerprint, batch.header.key)
-        body = _part(batch, start, stop)
-        found = opened(self.device, self.wire, pair, body, bits.astype(bool), Pool(0))
+        found = Opened.together(self._part(batch, start, stop).opened(bits.astype(bool)))
         flags = np.packbits(np.concatenate([found.opens, found.counts])).tobytes()
         cells = b"" if found.cells is None else found.cells.astype("<i8").tobytes()
         return zlib.compress(flags, 1), zlib.compress(cells, 1)
+
+    def _part(self, batch: BatchFile, start: int, stop: int) -> LocalRecords:
+        """A range, and what opens it here."""
+        pair, size = self.mount.pair(self.fingerprint, batch.header.key), self.wire.record_bytes
+        body = batch.body[start * size : stop * size]
+        return LocalRecords(self.device, self.wire, pair, body, Pool(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ class ClusterRecords:
 
     def tags(self) -> Rows:
         """Of all records, in their order."""
-        jobs = self._jobs(TAG_BYTES * self.of_task)
+        jobs = self._jobs()
         parts = [
             row.data for start, stop in jobs for row in self._run(start, stop, self.opener.tags)
         ]
@@ -158,10 +161,7 @@ class ClusterRecords:
 
     def opened(self, wanted: Mask) -> Iterator[Opened]:
         """Those that are wanted, a task at a time."""
-        device = self.opener.device
-        nothing = np.empty((0, device.message_bytes), dtype=np.uint8)
-        size = self.of_task // 4 + 8 * len(cells_of(device, nothing))
-        for start, stop in self._jobs(size):
+        for start, stop in self._jobs():
             bits = np.packbits(wanted[start:stop]).tobytes()
             for row in self._run(start, stop, partial(self.opener.opened, bits, start)):
                 here = wanted[row.task * self.of_task : (row.task + 1) * self.of_task]
@@ -170,9 +170,12 @@ class ClusterRecords:
                 cells = np.frombuffer(zlib.decompress(row.cells), dtype="<i8").astype(np.int64)
                 yield Opened(opens, counts, cells if len(cells) else None)
 
-    def _jobs(self, size: int) -> Iterator[tuple[int, int]]:
-        """Ranges of records, each of as many tasks as the driver may receive at once."""
-        step = self.of_task * max(1, _TOGETHER // size)
+    def _jobs(self) -> Iterator[tuple[int, int]]:
+        """Ranges of records, each of as many tasks as the driver may receive hashes of at once.
+
+        Counts are less: the answers of a survey fit into its document.
+        """
+        step = self.of_task * max(1, _TOGETHER // (TAG_BYTES * self.of_task))
         for start in range(0, self.header.records, step):
             yield start, min(start + step, self.header.records)
 
@@ -210,8 +213,3 @@ def _in_tasks(
             row = {"task": [task], "data": [data], "cells": [cells]}
             texts = pa.array([error], type=pa.string())
             yield pa.RecordBatch.from_pydict(row | {"error": texts})
-
-
-def _part(batch: BatchFile, start: int, stop: int) -> memoryview:
-    size = batch.header.record_bytes
-    return batch.body[start * size : stop * size]

@@ -237,14 +237,17 @@ class Collector:
             raise
         except KeyGoneError as error:
             return self._refuse(collection, path, error)
-        records, replayed = self._records(batch, path), self.store.collections.replayed
-        opened, slots = None, self.survey.device.slots
+        survey, pair = self.survey, self.keyring.pair(batch.header.key)
+        records: Records = LocalRecords(survey.device, Wire.of(survey), pair, batch.body, self.pool)
+        if self.cluster is not None:
+            records = self.cluster.records(survey, batch.header, path)
+        replayed, opened, slots = self.store.collections.replayed, None, survey.device.slots
         while opened is None:  # again only if another batch had one of the records meanwhile
             admitted = decode(records, partial(replayed, collection))
             reports = batch.header.reports
             valid, counts = admitted.tallied(reports=reports, slots=slots)
             spoiled = reports - valid if slots > 1 else 0
-            decision = release_decision(self.survey, valid, counts, spoiled=spoiled)
+            decision = release_decision(survey, valid, counts, spoiled=spoiled)
             opened = self.store.collections.opened(
                 collection,
                 admitted,
@@ -255,12 +258,6 @@ class Collector:
             )
         failpoints.reached("analysis.opened")
         return opened
-
-    def _records(self, batch: BatchFile, path: Path) -> Records:
-        survey, pair = self.survey, self.keyring.pair(batch.header.key)
-        if self.cluster is not None:
-            return self.cluster.records(survey, batch.header, path)
-        return LocalRecords(survey.device, Wire.of(survey), pair, batch.body, self.pool)
 
     def _debit(self, collection: Collection) -> Collection:
         debited = self.store.ledger.debit(collection, _decision(self.survey, collection))

@@ -15,9 +15,8 @@ N - (records left out) have all of their messages.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +24,7 @@ import numpy.typing as npt
 
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.sealing import KeyPair
-from shoal.service.opening import TAG_BYTES, Pool, Rows
+from shoal.service.opening import TAG_BYTES, Pool, Rows, tags_of
 from shoal.service.wire import Wire
 from shoal.values import Counts
 
@@ -58,6 +57,18 @@ class Opened:
     counts: Mask
     cells: Cells | None
 
+    @classmethod
+    def together(cls, parts: Iterable[Opened]) -> Opened:
+        """Parts that follow each other, as one."""
+        whole = cls(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool), None)
+        every = [whole, *parts]
+        cells = [part.cells for part in every if part.cells is not None]
+        return cls(
+            np.concatenate([part.opens for part in every]),
+            np.concatenate([part.counts for part in every]),
+            np.sum(cells, axis=0) if cells else None,
+        )
+
 
 class Records(Protocol):
     """The records of a batch, wherever they are opened."""
@@ -71,7 +82,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LocalRecords:
-    """Records that are opened on this machine."""
+    """Records that are opened on this machine, so many at a time as fit into memory with ease."""
 
     device: Device
     wire: Wire
@@ -81,38 +92,27 @@ class LocalRecords:
 
     def tags(self) -> Rows:
         """Of all records, in their order."""
-        return tags_of(self.body, self.wire.record_bytes)
+        size = self.wire.record_bytes
+        parts = range(0, len(self.body), AT_ONCE * size)
+        tags = (tags_of(self.body[at : at + AT_ONCE * size], size) for at in parts)
+        hashed = b"".join(tag for part in tags for tag in part)
+        return np.frombuffer(hashed, dtype=np.uint8).reshape(-1, TAG_BYTES)
 
     def opened(self, wanted: Mask) -> Iterator[Opened]:
-        """So many at a time as fit into memory with ease."""
-        size = self.wire.record_bytes
+        """Those that are wanted."""
+        rows = np.frombuffer(self.body, dtype=np.uint8).reshape(len(wanted), -1)
         for start in range(0, len(wanted), AT_ONCE):
-            stop = start + AT_ONCE
-            body = self.body[start * size : stop * size]
-            yield opened(self.device, self.wire, self.pair, body, wanted[start:stop], self.pool)
-
-
-def tags_of(body: memoryview, size: int) -> Rows:
-    """The tags of records of this size, one after the other."""
-    starts = range(0, len(body), size)
-    hashed = b"".join(sha256(body[at : at + size]).digest()[:TAG_BYTES] for at in starts)
-    return np.frombuffer(hashed, dtype=np.uint8).reshape(-1, TAG_BYTES)
-
-
-def opened(
-    device: Device, wire: Wire, pair: KeyPair, body: memoryview, wanted: Mask, pool: Pool
-) -> Opened:
-    """Some records, those opened and counted that are wanted."""
-    if not wanted.any():
-        nothing = np.zeros(0, dtype=bool)
-        return Opened(nothing, nothing, None)
-    rows = np.frombuffer(body, dtype=np.uint8).reshape(len(wanted), -1)
-    found = pool.open_records(wire, pair, rows[wanted].tobytes())
-    sound = device.admissible(found.messages)
-    counts = found.opens.copy()
-    counts[counts] = sound
-    messages = found.messages[sound]
-    return Opened(found.opens, counts, cells_of(device, messages) if len(messages) else None)
+            part = slice(start, start + AT_ONCE)
+            if not wanted[part].any():
+                continue
+            body = rows[part][wanted[part]].tobytes()
+            found = self.pool.open_records(self.wire, self.pair, body)
+            sound = self.device.admissible(found.messages)
+            counts = found.opens.copy()
+            counts[counts] = sound
+            messages = found.messages[sound]
+            cells = cells_of(self.device, messages) if len(messages) else None
+            yield Opened(found.opens, counts, cells)
 
 
 def cells_of(device: Device, rows: Rows) -> Cells:
@@ -141,19 +141,14 @@ class Admitted:
 def decode(batch: Records, replayed: Callable[[Rows], Mask]) -> Admitted:
     """The records of a batch that may count; ``replayed``: whether an earlier batch had them."""
     tags = batch.tags()
-    whole = np.ascontiguousarray(tags).view(f"V{TAG_BYTES}").ravel()
-    _, first, copies = np.unique(whole, return_index=True, return_counts=True)  # in sorted order
+    each = np.ascontiguousarray(tags).view(f"V{TAG_BYTES}").ravel()
+    _, first, copies = np.unique(each, return_index=True, return_counts=True)  # in sorted order
     known = replayed(tags[first])
     wanted = np.zeros(len(tags), dtype=bool)
     wanted[first[~known]] = True
     opens, counts = np.zeros(len(tags), dtype=bool), np.zeros(len(tags), dtype=bool)
-    cells: Cells | None = None
-    parts = list(batch.opened(wanted))
-    opens[wanted] = np.concatenate([part.opens for part in parts])
-    counts[wanted] = np.concatenate([part.counts for part in parts])
-    for part in parts:
-        if part.cells is not None:
-            cells = part.cells if cells is None else cells + part.cells
+    whole = Opened.together(batch.opened(wanted))
+    opens[wanted], counts[wanted] = whole.opens, whole.counts
     fresh = counts[first]
     rejected = {
         UNOPENED: int(copies[~known & ~opens[first]].sum()),
@@ -161,7 +156,7 @@ def decode(batch: Records, replayed: Callable[[Rows], Mask]) -> Admitted:
         REPEATED: int((copies[known | fresh] - 1).sum()),
         REPLAYED: int(known.sum()),
     }
-    return Admitted(tags[first[fresh]], rejected, cells)
+    return Admitted(tags[first[fresh]], rejected, whole.cells)
 
 
 def packed(counts: Counts) -> bytes:

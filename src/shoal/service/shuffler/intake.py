@@ -308,7 +308,11 @@ class Intake:
                     self.addresses.charge_reports(key, upload.reports)
             self.observe("queue", self.room.share, "")
             refused = await self.commit.commit(upload.arrivals)
-        self._watch(key, upload.reports)
+        share = self.bursts.count(key, upload.reports)
+        if share is not None:  # for the operator alone, and without an address
+            self.observe("network_share", share, "")
+            if share >= _BURST:
+                _log.warning("burst_from_one_network")
         if any(refused):
             self.addresses.charge_refusals(key, upload.refuse(refused))
         if upload.reports == 1 and not upload.refused:
@@ -318,15 +322,6 @@ class Intake:
         if upload.reports == 1 and (reason := next(iter(upload.refused))) in CODE_PROBLEMS:
             raise ProblemError(Problem(reason, 403, f"{CODE_PROBLEMS[reason]}; nothing was taken"))
         return small(upload.document(), 202)
-
-    def _watch(self, key: Networks, reports: int) -> None:
-        """Count reports by network, in memory; tell the operator alone, and no address."""
-        share = self.bursts.count(key, reports)
-        if share is None:
-            return
-        self.observe("network_share", share, "")
-        if share >= _BURST:
-            _log.warning("burst_from_one_network")
 
     def _accepts(self, number: int) -> bool:
         """Whether reports for a key are taken; none is acknowledged that could not be opened.

@@ -52,7 +52,7 @@ from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
-from shoal.service.opening import TAG_BYTES
+from shoal.service.opening import tags_of
 from shoal.service.shuffler.batches import DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.codes import settle, spend, unspend
 from shoal.service.shuffler.tables import counters, extents, waiting_codes, waiting_tags
@@ -439,14 +439,6 @@ def _add_waiting(
         undo = "DELETE FROM waiting_tags WHERE survey = %s AND key = %s AND tag = ANY(%b::bytea[])"
         driver.execute(undo, (survey, key, list(known)))
     return new - known
-
-
-def tags_of(body: bytes, size: int) -> list[bytes]:
-    """What reports are known by, in their order."""
-    if not body or len(body) % size:
-        raise InvalidArgumentError("reports", len(body), f"one or more reports of {size} bytes")
-    view = memoryview(body)
-    return [sha256(view[at : at + size]).digest()[:TAG_BYTES] for at in range(0, len(body), size)]
 
 
 def _first(tags: Sequence[bytes], new: set[bytes]) -> Sequence[int]:
