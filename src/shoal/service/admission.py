@@ -180,7 +180,7 @@ class Invited(Admission):
 def read_admission(stored: Mapping[str, Any]) -> Admission:
     """As a survey states it."""
     kinds: dict[str, type[Admission]] = {"open": Open, "invited": Invited}
-    fields = dict(stored)
+    fields = {**stored}
     kind = fields.pop("kind")
     checks.one_of(tuple(kinds), kind=kind)
     return kinds[kind](**fields)
