@@ -15,7 +15,7 @@ from shoal.service.survey import Batches, Open, Party, Survey
 def main() -> None:
     """Two services inside this process, one person, and every second reply lost on the way."""
     with tempfile.TemporaryDirectory() as place:
-        lists, parties = {}, {}
+        lists, parties, posted = {}, {}, []
         for role, path in (("shuffler", "keys"), ("analyzer", "analyzer")):
             ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
             lists[path] = ring.list().to_bytes()
@@ -34,7 +34,6 @@ def main() -> None:
             not_after=4_102_444_800,
             **parties,
         )
-        posted = []
 
         def services(request: httpx.Request) -> httpx.Response:
             if request.method == "GET":

@@ -72,6 +72,7 @@ OPTIONAL = {
     "httpx",
     "prometheus_client",
     "psycopg",
+    "segno",
     "sqlalchemy",
     "starlette",
     "uvicorn",

@@ -148,7 +148,7 @@ def test_an_invitation_is_used_on_the_command_line(tmp_path, monkeypatch):
     assert services.posts() == []
     words = ("submit", "survey.json", "red", "--outbox", "a", "--require-admission")
     told = shoal(*words, "--invitation", str(first)).success()
-    assert "admission: invited: 1,000 people entitled; nobody assumed dishonest" in told
+    assert "admission: invited: 1,000 entitled; dishonest people assumed: none" in told
     link = f"https://analyzer.example/answer/{services.survey.id}#{second}"
     assert "delivered" in shoal("submit", link, "red", "--outbox", "b", "--yes").success()
     assert set(services.spent) == {each.code(services.survey.id, 1) for each in (first, second)}

@@ -97,7 +97,7 @@ def test_a_new_survey_says_what_it_promises_and_is_written(run, tmp_path):
     for part in (
         "ε = 1 at δ = 1e-6 for your report",
         "among 500 reports, 450 of them honest",
-        "open: crowd assumed, not checked; at most 50 people assumed dishonest",
+        "open: crowd assumed, not checked; dishonest people assumed: at most 50",
         "2030-01-01 00:00 to 2030-01-11 00:00",
         "car, bus, bike",
         "after 12 hours with 500",

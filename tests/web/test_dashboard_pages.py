@@ -219,7 +219,7 @@ def test_the_numbers_are_those_of_the_results(analyzer, client):
     assert up(told.life["epsilon"]) in found.of["budget"]
     assert up(told.life["analyzer_epsilon"]) in found.of["budget"]
     assert f"{100 * whole['bias_bound']:.3g} percentage points" in found.of["found"]
-    assert "10 % of the reports assumed dishonest" in found.of["found"]
+    assert "dishonest reports assumed: 10 %" in found.of["found"]
 
 
 def test_a_snapshot_finds_what_the_results_find(analyzer):

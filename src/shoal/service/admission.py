@@ -31,7 +31,6 @@ import numpy as np
 from shoal import checks, randomness
 from shoal.accounting.guarantee import TRUST
 from shoal.errors import InvalidArgumentError
-from shoal.explain.text import plural
 from shoal.sealing import Plain, SurveyId
 
 ASSUMED = "crowd assumed, not checked"
@@ -83,8 +82,9 @@ class Admission(ABC):
         """How many reports there can be."""
         return math.inf
 
+    @property
     @abstractmethod
-    def assumptions(self, reports_per_person: int) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """What a guarantee takes for granted because of it."""
 
     @property
@@ -103,9 +103,10 @@ class Open(Admission):
 
     kind: ClassVar[str] = "open"
 
-    def assumptions(self, reports_per_person: int) -> tuple[str, ...]:
-        """That so many are, and that nobody looks."""
-        return (_at_most_each(reports_per_person), f"{ASSUMED}: anybody may send any number")
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That nobody looks."""
+        return (f"{ASSUMED}: anybody may send any number of reports",)
 
     @property
     def fact(self) -> str:
@@ -137,7 +138,7 @@ class OpenFraction(Open):
     @property
     def fact(self) -> str:
         """In a few words."""
-        return f"open: {ASSUMED}; {100 * self.dishonest:g} % of the reports assumed dishonest"
+        return f"open: {ASSUMED}; dishonest reports assumed: {100 * self.dishonest:g} %"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,18 +164,16 @@ class Invited(Admission):
         """How many reports there can be."""
         return self.entitled * reports_per_person
 
-    def assumptions(self, reports_per_person: int) -> tuple[str, ...]:
+    @property
+    def assumptions(self) -> tuple[str, ...]:
         """Who is counted on, and what collusions give."""
-        return (
-            f"{_at_most_each(reports_per_person)}, which the shuffler checks by their codes",
-            f"of {_people(self.entitled)} invited, {_dishonest(self.dishonest)}",
-            _INVITER,
-        )
+        checked = f"the shuffler takes one report for each code of {self.entitled:,} invited"
+        return f"{checked}; {_dishonest(self.dishonest)}", _INVITER
 
     @property
     def fact(self) -> str:
         """In a few words."""
-        return f"invited: {_people(self.entitled)} entitled; {_dishonest(self.dishonest)}"
+        return f"invited: {self.entitled:,} entitled; {_dishonest(self.dishonest)}"
 
 
 def read_admission(stored: Mapping[str, Any]) -> Admission:
@@ -186,16 +185,8 @@ def read_admission(stored: Mapping[str, Any]) -> Admission:
     return kinds[kind](**fields)
 
 
-def _at_most_each(reports_per_person: int) -> str:
-    return f"one person sends at most {plural(reports_per_person, 'report')} over the survey's life"
-
-
-def _people(number: float) -> str:
-    return "1 person" if number == 1 else f"{number:,} people"
-
-
 def _dishonest(number: float) -> str:
-    return f"{f'at most {_people(number)}' if number else 'nobody'} assumed dishonest"
+    return f"dishonest people assumed: {f'at most {number:,}' if number else 'none'}"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
     assumptions = [
         guarantee.assumptions[0],
         f"at least {honest:,} of {valid:,} valid reports are from people who follow the protocol",
-        *terms.admission.assumptions(reports),
+        f"one person sends at most {reports} report{'s' * (reports > 1)} over the survey's life",
+        *terms.admission.assumptions,
         "batches of different people do not add up",
     ]
     if terms.participation < 1:
