@@ -281,7 +281,7 @@ export class ShoalSurvey extends HTMLElement {
       this.#alert();
       this.#busy = true;
       try {
-        this.#tell(await this.#opened().admit(this.#survey, field.value, occasion));
+        this.#tell({ ...(await this.#opened().admit(this.#survey, field.value, occasion)), again: false });
       } finally {
         this.#busy = false;
       }

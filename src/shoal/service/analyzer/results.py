@@ -31,6 +31,7 @@ from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
+from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.decode import unpacked
@@ -199,7 +200,9 @@ def batch_sentence(batch: Document) -> str:
     if batch["withheld"] is not None:
         return f"{name} withheld: {reports}; {batch['withheld']}"
     guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
-    return f"{name} published: {reports}; {guarantee}"
+    # What was published by an earlier version does not say who may report: it was anybody.
+    checked = batch.get("admission", {}).get("kind", "open") != "open"
+    return f"{name} published: {reports}; {guarantee}{'' if checked else f' ({ASSUMED})'}"
 
 
 # -------------------------------------------------------------------------- all batches together
@@ -275,6 +278,7 @@ class SurveyResults:
                 "guarantee is that of a person in it, and counts on "
                 f"{self.survey.honest(smallest):,} honest ones in each"
             )
+        yield self.survey.admission.fact
         left_out = sum(sum(document["rejected"].values()) for document in self.batches)
         if left_out:
             yield f"{left_out:,} records were left out, and hide nobody"
