@@ -35,6 +35,8 @@ from shoal.service.http.problems import ProblemError
 from shoal.service.keyring import Protection
 from shoal.service.ops import invitations
 from shoal.service.ops.backup import back_up
+from shoal.service.ops.facts import store_facts
+from shoal.service.ops.health import State
 from shoal.service.ops.home import Home
 from shoal.service.ops.invitations import CodesFile, InvitationsError
 from shoal.service.ops.restore import restore
@@ -489,7 +491,7 @@ def test_a_replacement_has_the_place_of_what_it_replaces(either):
     assert (after.registered, after.spent) == (before.registered, before.spent) == (60, 2)
     assert (after.revoked, after.replaced) == (0, 3)
     invited, either.invitations = either.invitations, fresh + either.invitations[3:]
-    assert either.receive(early) == (0, {CODE_REVOKED: [0, 1, 2]})
+    assert either.receive(early) == (0, {CODE_REVOKED: [2]})  # the others had come before
     assert either.receive(either.bodies([0, 1, 2])) == (1, {CODE_SPENT: [0, 1]})
     either.shuffler.work()
     assert either.totals().spent == 3
@@ -536,6 +538,18 @@ def test_codes_go_with_their_survey(either):
     assert deleted.counts["codes"] == 63
     for table in (schema.codes, schema.waiting_codes):
         assert rows_of(either.shuffler.database, table) == 0
+
+
+def test_the_doctor_says_if_nobody_can_answer(either):
+    home = Home(directory=either.store.reports.segments._directory.parent, role="shuffler")
+    never = replace(either.survey, name="nobody was invited")
+    either.store.surveys.add(never)
+    facts = store_facts(home, either.shuffler.database, None, either.shuffler.clock)
+    (codes,) = [fact for fact in facts if fact.name == "codes"]
+    some, none = codes.findings()
+    assert (some.state, none.state) == (State.OK, State.WARN)
+    assert "60 of 60 registered" in some.detail
+    assert "0 of 60 registered: nobody can answer" in none.detail
 
 
 # ---------------------------------------------------------------------- nothing new to link by

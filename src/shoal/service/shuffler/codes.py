@@ -43,6 +43,11 @@ from shoal.service.db.tables import surveys as survey_rows
 from shoal.service.shuffler.tables import LIVE, REPLACED, REVOKED, codes, waiting_codes
 
 _AT_ONCE = 500  # below SQLite's limit of parameters
+_WAITING, _SPENT, _IS_SPENT = (
+    "bound FROM waiting_codes",
+    "bound FROM codes",
+    " AND bound IS NOT NULL",
+)
 
 
 class CodesRefusedError(InvalidArgumentError):
@@ -101,6 +106,8 @@ def spend(connection: sa.Connection, survey: int, shown: Sequence[Shown]) -> lis
     rows = [(hashed, bounds[first[hashed]], extents[first[hashed]]) for hashed in sorted(free)]
     spent = {hashed: bound for hashed, (_, bound) in registered.items() if bound is not None}
     spent |= _wait(connection, survey, rows)
+    if gone := [each for each, (state, _) in registered.items() if state != LIVE]:
+        spent |= _registered(connection, survey, gone, _WAITING)
     new = set(free) - spent.keys()
     outcome: list[Spending] = []
     start = 0
@@ -130,50 +137,39 @@ def _judged(
     for at in range(start, end):
         hashed, bound = hashes[at], bounds[at]
         state, _ = registered.get(hashed, (None, None))
-        if state is None:
-            reason = CODE_UNKNOWN
-        elif state != LIVE:
-            reason = CODE_REVOKED
-        elif hashed in new and first[hashed] == at:
+        if hashed in new and first[hashed] == at:
             fresh.append(at - start)
             continue
-        elif bound == (bounds[first[hashed]] if hashed in new else spent[hashed]):
-            continue  # it came before: acknowledged again
-        else:
-            reason = CODE_SPENT
-        refused.setdefault(reason, []).append(at - start)
+        if bound == (bounds[first[hashed]] if hashed in new else spent.get(hashed)):
+            continue  # it came before: acknowledged again, whatever became of the code
+        reason = CODE_SPENT if state == LIVE else CODE_REVOKED
+        refused.setdefault(CODE_UNKNOWN if state is None else reason, []).append(at - start)
     return Spending(fresh, refused)
 
 
 def _registered(
-    connection: sa.Connection, survey: int, hashes: Sequence[bytes], more: str = ""
-) -> dict[bytes, tuple[int, bytes | None]]:
-    """State and bound of those that are registered, past the expression language."""
-    found = _selected(connection, "state, bound", "codes", survey, hashes, more)
-    return {hashed: (state, bound) for hashed, state, bound in found}
-
-
-def _selected(
     connection: sa.Connection,
-    columns: str,
-    table: str,
     survey: int,
     hashes: Sequence[bytes],
+    columns: str = "state, bound FROM codes",
     more: str = "",
-) -> list[tuple[Any, ...]]:
+) -> dict[bytes, Any]:
+    """What is known of codes, by hash: state and bound, or the one column that is asked for.
+
+    Past the expression language, as all of the intake.
+    """
     driver: Any = connection.connection.driver_connection
-    query = f"SELECT hash, {columns} FROM {table} WHERE survey = "  # noqa: S608 - names of ours
+    query = f"SELECT hash, {columns} WHERE survey = "
     if connection.dialect.name != SQLITE:
-        found = driver.execute(
-            f"{query}%s AND hash = ANY(%b::bytea[]){more}", (survey, list(hashes))
-        )
-        return list(found)
-    rows: list[tuple[Any, ...]] = []
-    for start in range(0, len(hashes), _AT_ONCE):
-        part = hashes[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(part))
-        rows += driver.execute(f"{query}? AND hash IN ({marks}){more}", (survey, *part))
-    return rows
+        query += f"%s AND hash = ANY(%b::bytea[]){more}"
+        rows = list(driver.execute(query, (survey, list(hashes))))
+    else:
+        rows = []
+        for start in range(0, len(hashes), _AT_ONCE):
+            part = hashes[start : start + _AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            rows += driver.execute(f"{query}? AND hash IN ({marks}){more}", (survey, *part))
+    return {row[0]: row[1:] if len(row) > 2 else row[1] for row in rows}
 
 
 def _wait(
@@ -183,7 +179,7 @@ def _wait(
     driver: Any = connection.connection.driver_connection
     hashes = [hashed for hashed, _, _ in rows]
     if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
-        spent = dict(_selected(connection, "bound", "waiting_codes", survey, hashes))
+        spent = _registered(connection, survey, hashes, _WAITING)
         insert = "INSERT INTO waiting_codes (survey, hash, bound, extent) VALUES (?, ?, ?, ?)"
         driver.executemany(insert, [(survey, *row) for row in rows if row[0] not in spent])
         return spent
@@ -196,13 +192,13 @@ def _wait(
     new = [bytes(hashed) for (hashed,) in driver.execute(insert, (survey, *columns))]
     # A worker moves a bound in one transaction, which the insertion has waited for: what is not
     # here any more is seen there.
-    moved = _registered(connection, survey, hashes, " AND bound IS NOT NULL")
+    moved = _registered(connection, survey, hashes, _SPENT, _IS_SPENT)
     others = set(hashes).difference(new)
-    waiting = dict(_selected(connection, "bound", "waiting_codes", survey, sorted(others)))
+    waiting = _registered(connection, survey, sorted(others), _WAITING)
     if others - waiting.keys() - moved.keys():
-        moved |= _registered(connection, survey, sorted(others), " AND bound IS NOT NULL")
+        moved |= _registered(connection, survey, sorted(others), _SPENT, _IS_SPENT)
     unspend(connection, survey, [hashed for hashed in new if hashed in moved])
-    return waiting | {hashed: bound for hashed, (_, bound) in moved.items() if bound is not None}
+    return waiting | moved
 
 
 def unspend(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> None:
@@ -267,7 +263,7 @@ class Codes:
             known = _registered(connection, row.number, added)
             new = [hashed for hashed in added if hashed not in known]
             taken = self._count(connection, row.number, codes.c.state != REPLACED)
-            places = self._places(row)
+            places = int(row.survey.admission.most_valid(row.survey.reports_per_person))
             if taken + len(new) > places:
                 raise CodesRefusedError(
                     f"{len(new):,} beside {taken:,} that are registered",
@@ -301,9 +297,10 @@ class Codes:
             old = sorted(pairs.keys() - done)
             if any(pairs[each] in known for each in old):
                 raise CodesRefusedError("codes that are registered", "new codes as replacements")
+            # In this order: a worker moves a bound from where it waits to where it stays.
+            waiting = _registered(connection, row.number, old, _WAITING)
             states = self._withdraw(connection, row, old, REPLACED)
-            spent = {hashed: bound for hashed, (_, bound) in states.items()}
-            spent |= dict(_selected(connection, "bound", "waiting_codes", row.number, old))
+            spent = {hashed: bound for hashed, (_, bound) in states.items()} | waiting
             self._insert(connection, row.number, sorted((pairs[each], spent[each]) for each in old))
 
     def totals(self, survey: SurveyId) -> CodeTotals:
@@ -324,7 +321,7 @@ class Codes:
         assert isinstance(admission, Invited)  # noqa: S101 - as was looked at above
         return CodeTotals(
             entitled=admission.entitled,
-            places=self._places(row),
+            places=int(admission.most_valid(row.survey.reports_per_person)),
             registered=live,
             revoked=revoked,
             replaced=replaced,
@@ -364,9 +361,6 @@ class Codes:
         if not row.survey.admission.code_bytes:
             raise CodesRefusedError(f"codes of {survey}", "a survey for which people are invited")
         return row
-
-    def _places(self, row: SurveyRow) -> int:
-        return int(row.survey.admission.most_valid(row.survey.reports_per_person))
 
     def _count(
         self, connection: sa.Connection, survey: int, condition: sa.ColumnElement[bool]

@@ -285,7 +285,7 @@ class Intake:
         if now > survey.not_after:
             raise SurveyClosedError(str(survey.id), "it is over")
         code_bytes = survey.admission.code_bytes
-        if code_bytes:
+        if code_bytes and key is not None:
             self.addresses.check_refusals(key)
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self.room.entered(key) as hold:
@@ -302,11 +302,12 @@ class Intake:
             if not code_bytes:
                 if upload.reports > 1:
                     self.addresses.charge_key(key, upload.reports - 1)
-                self.addresses.charge_reports(key, upload.reports)
+                if key is not None:
+                    self.addresses.charge_reports(key, upload.reports)
             self.observe("queue", self.room.share, "")
             refused = await self.commit.commit(upload.arrivals)
-        if code_bytes and (count := upload.refuse(refused)):
-            self.addresses.charge_refusals(key, count)
+        if any(refused):
+            self.addresses.charge_refusals(key, upload.refuse(refused))
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT
         for reason, places in upload.refused.items():

@@ -159,7 +159,10 @@ class Reports:
             failpoints.reached("intake.after-commit")
         return Received(
             sum(group.new for group in groups.values()),
-            [group.refused_between(start, end) for group, start, end in places],
+            [
+                group.refused_between(start, end) if group.refused else {}
+                for group, start, end in places
+            ],
         )
 
     def _admit(self, connection: sa.Connection, groups: Sequence[_Group]) -> None:
