@@ -115,6 +115,20 @@ def test_without_a_link_the_page_asks_for_the_invitation(shared, visit, invited)
     assert post.body.endswith(third.code(survey.id, 1))
 
 
+def test_people_invited_may_allow_a_small_crowd(shared, visit):
+    crowd = {"minimum": 20, "target": 20, "admission": Invited(entitled=30, dishonest=0)}
+    survey = shared.add(name="a class", **crowd)
+    (handed,) = invite(survey, 1)
+    codes_to_add(survey, [handed]).apply(shared.service.shuffler.store.codes)
+    page = visit(shared).page
+    page.goto(link(survey, handed.invitation))
+    expect(page.locator(".failed")).to_contain_text("Batches of 20 reports may be opened")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    page.get_by_role("button", name="Allow it for this survey").click()
+    answer(page)
+    expect(told(page)).to_contain_text(SENT)
+
+
 def test_a_survey_for_anybody_says_that_nobody_checks(shared, visit):
     page = visit(shared).page
     ready(page, f"{shared.page}#anything")

@@ -2,12 +2,14 @@
 
 import { ShoalClient, ShoalError, type CodeProblem, type Outcome, type Policy, type Survey } from "../index.js";
 import { secretOf } from "../invitation.js";
+import { DEFAULTS } from "../policy.js";
 import { chooser, shows, type Chooser } from "./choosing.js";
 import { found, h } from "./dom.js";
 import { keep, persist, sending, sendOthers, serve, syncLater, unserve } from "./serving.js";
 import { failed, form, invitationField, promised, shadow, statement, told } from "./view.js";
 import * as words from "./words.js";
 
+const FEWEST = DEFAULTS.minimum; // reports of a batch that nobody has to allow
 const PAUSE = 30; // seconds between tries of which nobody knows when they are due
 const RETRY = new Set(["network", "storage", "keys", "invitation"]);
 
@@ -371,19 +373,29 @@ export class ShoalSurvey extends HTMLElement {
       console.error(error);
       return this.#alert(words.DEFECT);
     }
-    const crowdOnly =
-      error.kind === "policy" && this.#survey?.localEpsilon === Infinity && !this.#policy.localEpsilon;
     if (isOut(error)) return this.#say(words.OPTED_OUT, this.#optingIn());
-    if (!crowdOnly)
+    const allowable = error.kind === "policy" ? this.#allowable() : null;
+    if (allowable === null)
       return this.#alert(words.TITLES[error.kind], ...words.refusal(error, this.#survey).filter(Boolean));
+    const [why, policy] = allowable;
     const allow = this.#button("Allow it for this survey", async () => {
-      this.#policy = { localEpsilon: Infinity };
+      this.#policy = { ...this.#policy, ...policy };
       await this.#open();
       this.#alert();
       await this.#look();
       this.#fieldset.querySelector("input")?.focus();
     });
-    this.#alert(words.TITLES.policy, `${words.CROWD_ONLY} Nothing was sent.`, allow);
+    this.#alert(words.TITLES.policy, `${why} Nothing was sent.`, allow);
+  }
+
+  /** What the person may allow beyond the limits of the page: a small crowd of people who were invited, and
+   *  that the crowd alone hides an answer. */
+  #allowable(): [why: string, policy: Partial<Policy>] | null {
+    const { admission, minimum, localEpsilon } = this.#survey ?? {};
+    if (admission?.kind === "invited" && minimum! < FEWEST && !this.#policy.minimum)
+      return [words.fewPeople(minimum!), { minimum: minimum! }];
+    if (localEpsilon === Infinity && !this.#policy.localEpsilon) return [words.CROWD_ONLY, { localEpsilon }];
+    return null;
   }
 
   /** What is going on; the form is shown only while nothing is said. */

@@ -22,6 +22,10 @@ export const DEFECT = "Something went wrong in this page. Nothing more is sent."
 export const CROWD_ONLY =
   "Only the crowd hides an answer to this survey: if both operators work together, they learn it. " +
   "This page does not let you answer it unless you allow that.";
+/** A crowd that is too small for the page's own limits. */
+export const fewPeople = (minimum: number): string =>
+  `Batches of ${minimum} reports may be opened, and in so small a crowd little hides you but the chance in your own ` +
+  "report. This page does not let you answer unless you allow that.";
 export const INVITATION = "Your invitation: 28 letters and digits";
 export const INVITED =
   "You are invited: your invitation was in the link. It goes to the shuffler beside your sealed answer, and to nobody else.";
