@@ -199,6 +199,11 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         if options.file is not None:
             table = options.file, options.column or ""
             values = column_values(survey, *table, drop_nulls=options.drop_nulls)
+            if invitations is not None and len(invitations) != len(values):
+                raise RefusedError(
+                    f"{options.invitations} has {len(invitations):,} invitations, and "
+                    f"{options.file} answers of {len(values):,} people: one each is needed"
+                )
         elif answer is not None:
             values = values_of(survey, [answer])
         if not options.json:
