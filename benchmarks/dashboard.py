@@ -158,7 +158,7 @@ def _pages(filled: _Filled) -> Iterator[Result]:
     answers = len(filled.survey.answers)
     heading = f"the dashboard: {BATCHES:,} batches, {answers} answers (server time of a page)"
     start = time.process_time()
-    Crowd.of(filled.survey)
+    Crowd.of(filled.survey, filled.survey.batches.minimum)
     took = 1e3 * (time.process_time() - start)
     yield Result(heading=heading, what="the curve of epsilon, once, beside a page", value=took)
     for what, address in _addresses(filled.survey.id).items():

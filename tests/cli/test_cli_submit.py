@@ -19,7 +19,9 @@ from shoal.cli import submit
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.grid import Duchi
 from shoal.service import client as service_client
+from shoal.service.admission import Invited
 from shoal.service.client import Client
+from shoal.service.ops import invitations
 from shoal.service.survey import Party, words
 
 GOES_ON = "the same command goes on where it ended, and draws nobody twice"
@@ -316,6 +318,29 @@ def test_opting_out_and_in(run, services):
     assert run("--opt-in").stdout == "opted in\n"
     assert run("survey.json", "red").status == 0
     assert len(services.messages) == 1
+
+
+def test_a_table_of_people_invited_has_a_table_of_invitations(run, services, tmp_path):
+    survey = make_survey(admission=Invited(entitled=2000, dishonest=0))
+    services.__init__(survey)
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    (tmp_path / "answers.csv").write_text("colour\nred\ngreen\nred\n")
+    handed = invitations.invite(survey, 3)
+    words = ("survey.json", "--file", "answers.csv", "--column", "colour")
+    assert "for people who were invited" in run(*words).refusal()
+    few = "handed.csv has 2 invitations, and answers.csv answers of 3 people"
+    for people, said in ((2, few), (3, "")):
+        (tmp_path / "handed.csv").write_text(invitations.table(survey, handed[:people]))
+        finished = run(*words, "--invitations", "handed.csv")
+        assert finished.status == (2 if said else 0), finished.stderr
+        assert said in " ".join(finished.stderr.split())
+    (body,) = services.bodies
+    size = services.wire.report_bytes + 16
+    codes = [body[end - 16 : end] for end in range(size, len(body) + 1, size)]
+    assert codes == [each.invitation.code(survey.id, 1) for each in handed]
+    nothing = run(*words, "--invitations", "answers.csv").refusal()
+    assert "is not a table of invitations" in nothing
+    assert "nothing was sent" in nothing
 
 
 def test_a_table_is_sent_and_sent_once(run, services, tmp_path):

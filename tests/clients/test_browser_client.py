@@ -21,6 +21,8 @@ from shoal.protocols.counts import FairCoins
 from shoal.randomizers import hashing
 from shoal.sealing import KeyPair, canonical
 from shoal.sealing.errors import SealingError
+from shoal.service.admission import Invited
+from shoal.service.ops.invitations import codes_to_add, invite
 from shoal.service.survey import Survey
 from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.wire import Wire
@@ -362,6 +364,23 @@ def test_the_frozen_client_is_still_understood(case):
     assert opened(case, report) == case["messages"][0]
 
 
+def test_the_frozen_client_refuses_a_survey_of_version_2():
+    case = next(case for case in REPORTS if case["name"] == "one message")
+    survey = example(admission=Invited(entitled=1000, dishonest=0)).to_bytes().decode()
+    asked = case | {"survey": survey, "messages": case["messages"][0]}
+    refused = subprocess.run(
+        [node().node, str(FROZEN)],
+        input=json.dumps(asked),
+        cwd=CLIENT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert "not a report of this survey" in refused.stderr
+
+
 def test_the_frozen_client_knows_nothing_of_the_package():
     imported = [
         line for line in FROZEN.read_text(encoding="utf-8").splitlines() if "import" in line
@@ -462,6 +481,28 @@ CHANGES = {
 }
 
 
+ADMISSIONS = [
+    {"kind": "open", "dishonest": 0},
+    {"kind": "open", "dishonest": 10},
+    {"kind": "open", "dishonest": 1000},
+    {"kind": "open", "dishonest": 10**15 + 1},
+    {"kind": "open", "dishonest": 0.5},
+    {"kind": "open", "dishonest": -1},
+    {"kind": "open", "dishonest": True},
+    {"kind": "open"},
+    {"kind": "open", "dishonest": 0, "entitled": 2000},
+    {"kind": "invited", "dishonest": 0, "entitled": 1000},
+    {"kind": "invited", "dishonest": 10, "entitled": 2000},
+    {"kind": "invited", "dishonest": 0, "entitled": 999},
+    {"kind": "invited", "dishonest": 2000, "entitled": 2000},
+    {"kind": "invited", "dishonest": 0, "entitled": 10**10 + 1},
+    {"kind": "invited", "dishonest": 0},
+    {"kind": "tokens", "dishonest": 0},
+    "open",
+    None,
+]
+
+
 def verdict(data):
     """What Python says of it: its name, that it is no survey, or that its promise is not kept."""
     try:
@@ -477,6 +518,9 @@ def changed():
     told = example().configuration()
     documents = [canonical(told | {name: value}) for name in CHANGES for value in CHANGES[name]]
     documents += [canonical({name: told[name] for name in told if name != left}) for left in told]
+    invited = example(admission=Invited(entitled=1000, dishonest=0)).configuration()
+    documents += [canonical(invited | {"admission": admission}) for admission in ADMISSIONS]
+    documents += [canonical(invited | more) for more in ({"dishonest": 0}, {"version": 1})]
     documents += [example().to_bytes(), example().to_bytes() + b" ", b"{}", b""]
     return [{"job": "read", "survey": data.decode()} for data in documents]
 
@@ -491,7 +535,7 @@ def test_both_take_and_refuse_the_same_surveys():
         elif here != "unkept":  # a promise is another question than whether it is a survey
             assert there == here, job
     assert verdicts["taken"] > 10
-    assert verdicts["unkept"] == 1
+    assert verdicts["unkept"] == 2
     assert verdicts["tampered"] > 80
 
 
@@ -526,7 +570,7 @@ AFTER = "if (services.posts.length !== 1) throw new Error('sent more than once')
 
 def test_what_the_page_about_it_shows_is_so():
     shown = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(shown) == 4
+    assert len(shown) == 5
     named = [line for block in shown for line in block.splitlines() if line.startswith("import")]
     assert named
     assert all(line.endswith('from "shoal-client";') for line in named)
@@ -537,9 +581,13 @@ def test_what_the_page_about_it_shows_is_so():
 # The whole way.
 
 
-def test_people_with_browsers_are_counted_by_real_services():
+@pytest.mark.parametrize("invited", [False, True])
+def test_people_with_browsers_are_counted_by_real_services(invited):
     people = 12
-    with quick_directory() as directory, live(directory, minimum=people, target=people) as service:
+    crowd = {"minimum": people, "target": people}
+    if invited:
+        crowd["admission"] = Invited(entitled=people, dishonest=0)
+    with quick_directory() as directory, live(directory, **crowd) as service:
         shuffler, analyzer = service.shuffler_worker(), service.analyzer_worker()
         job = {
             "job": "people",
@@ -548,6 +596,10 @@ def test_people_with_browsers_are_counted_by_real_services():
             "answers": [service.survey.answers[person % 4] for person in range(people)],
             "now": service.clock(),
         }
+        if invited:
+            handed = invite(service.survey, people)
+            codes_to_add(service.survey, handed).apply(service.shuffler.store.codes)
+            job["invitations"] = [str(each.invitation) for each in handed]
         (states,) = produced([job])
         assert states == ["sent"] * people
         shuffler.step()

@@ -116,6 +116,11 @@ class Walk:
         if words.startswith("shoal survey new"):
             for other in ("shuffler", "analyzer", "device"):
                 shutil.copy(self.place / "asker" / "survey.json", self.place / other)
+        if words.startswith("shoal invite make"):
+            shutil.copy(self.place / "asker" / "survey.codes", self.place / "shuffler")
+            rows = (self.place / "asker" / "invitations.csv").read_text(encoding="utf-8")
+            some = "".join(rows.splitlines(keepends=True)[: PEOPLE + 1])
+            (self.place / "device" / "invitations.csv").write_text(some, encoding="utf-8")
         if words.startswith("shoal survey add"):
             self.names["SURVEY"] = re.search(r"[0-9a-f]{64}", self.printed[machine, "survey add"])[
                 0

@@ -15,9 +15,11 @@ from shoal.explain.text import factor, up
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
+from shoal.service.admission import Invited
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits
 from shoal.service.survey import Batches, Party
+from shoal.service.survey.promise import promised
 from shoal.web import assets, pages
 
 HOSTILE = "<script>alert(1)</script> “'\"><img src=x onerror=alert(2)> &amp; {{7*7}}"
@@ -54,6 +56,7 @@ def analyzer(tmp_path_factory):
         batches=Batches(minimum=500, target=500, max_age=DAY, small="expire"),
         participation=0.25,
     )
+    made.invited = made.asking(name="invited", admission=Invited(entitled=60, dishonest=3))
     yield made
     made.close()
 
@@ -139,6 +142,25 @@ def test_what_is_counted_on_is_said(client, analyzer):
     assert analyzer.crowd.terms.delta_taking_part == pytest.approx(4e-6)
     assert "δ is 4·10⁻⁶ for you" in crowd.of["promise"]
     assert "A smaller batch is deleted unread." in crowd.of["steps"]
+
+
+def test_who_can_answer_is_said(client, analyzer):
+    survey = analyzer.plain
+    anybody = page(client, survey).of["promise"]
+    assert "Who can answerAnybody, as often as they like (crowd assumed, not checked)." in anybody
+    least = survey.batches.minimum
+    for made_up, said in ((1, "If 1 of 100 reports"), (5, "if 10 of 100"), (25, "if 50 of 100")):
+        epsilon = promised(survey.device, survey.terms.trusting, least - made_up).epsilon
+        assert said in anybody
+        assert f"{factor(epsilon)} (ε = {up(epsilon)})" in anybody
+    people = page(client, analyzer.invited).of["promise"]
+    assert "Who can answerOnly 60 people who were invited." in people
+    assert "Whoever invites is trusted to make up no people" in people
+    assert "with the shuffler they could tell that you took part" in people
+    assert "You can answer once. The shuffler sees to it" in people
+    assert "at most 3 of those invited break the rules" in people
+    assert "at least 47 real ones" in people
+    assert "assumed, not checked" not in people
 
 
 def test_hostile_words_stay_words(client, analyzer):

@@ -18,12 +18,14 @@ from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
 from shoal.randomizers.grid import Duchi
 from shoal.randomizers.response import RandomizedResponse
+from shoal.service.admission import Invited
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import release
 from shoal.service.analyzer.results import ResultCache, written
 from shoal.service.db import tables as common
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Party
+from shoal.service.survey.promise import if_made_up
 from shoal.web import assets, charts, dashboard
 from shoal.web.charts import Curve, Timeline
 from shoal.web.rendering import templates
@@ -84,6 +86,15 @@ def analyzer(tmp_path_factory):
     )
     made.send(made.many, [7] * 200 + [11] * 150 + list(range(MANY)))
     made.collect(made.many)
+    _forget(made)
+    made.invited = made.asking(
+        name="invited",
+        admission=Invited(entitled=300, dishonest=4),
+        reports_per_person=2,
+        epsilon=2.0,
+    )
+    made.send(made.invited, [0] * 80 + [1] * 40)
+    made.collect(made.invited)
     _forget(made)
     made.empty = made.asking(name="empty")
     made.withheld = made.asking(name="withheld")
@@ -346,9 +357,35 @@ def test_remarks_on_a_result_stand_under_a_heading(analyzer, client):
     assert re.search(r"What it assumes.*To know2 batches", said)
 
 
+def test_who_may_report_is_said_beside_every_result(analyzer, client):
+    survey = analyzer.plain
+    anybody = page(client, survey)
+    assert "Crowd assumed, not checked. " in anybody.of["found"]
+    batch = page(client, survey, f"/batches/{FIRST}")
+    assert "Crowd assumed, not checked. " in batch.of["found"]
+    said = anybody.of["admission"]
+    assert "Anybody: crowd assumed, not checked." in said
+    smallest = min(each["valid"] for each in analyzer.store.results.survey(survey.id).batches[:2])
+    assert f"{smallest:,} valid reports of the smallest published batch" in said
+    for made_up in if_made_up(survey.device, survey.terms, smallest):
+        percent = f"{int(100 * made_up.fraction)} % ({made_up.reports})"
+        assert f"{percent}{made_up.left}ε = {up(made_up.epsilon)}" in said
+    assert "crowd assumed, not checked" in anybody.of["privacy"]
+    assert "not checked)" in client.get(path(survey, "/download/chart.svg")).text
+    people = page(client, analyzer.invited)
+    assert "300 people who were invited, 2 times each." in people.of["admission"]
+    assert "Whoever invites is trusted to make up no people." in people.of["admission"]
+    assert "dishonest people assumed: at most 4" in people.of["admission"]
+    assert "the shuffler and whoever invites" in people.of["collusion"]
+    assert "the analyzer and whoever invites, with " in people.of["collusion"]
+    assert "not checked" not in people.text
+    least = page(client, analyzer.empty).of["admission"]
+    assert f"{analyzer.empty.batches.minimum:,} valid reports of the smallest crowd" in least
+
+
 def test_states_of_a_survey(analyzer, client):
     found = Page(client.get("/dashboard").text)
-    assert found.text.count("collecting") == 6
+    assert found.text.count("collecting") == 7
     assert "not started early" in found.text
     assert "over over" in found.text
     for survey in (analyzer.early, analyzer.over):

@@ -18,6 +18,7 @@ from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.client import seal_many
 from shoal.service.http.limits import Limits
 from shoal.service.survey import Batches
+from shoal.service.survey.promise import promised
 from shoal.web.background import (
     EVERY,
     FAKE_FRACTIONS,
@@ -251,7 +252,7 @@ def rendered(service, token):
 
 def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
     survey = analyzer.survey
-    found = Crowd.of(survey)
+    found = Crowd.of(survey, 1500)
     assert POINTS <= len(found.curve) <= POINTS + 3
     assert [valid for valid, _ in found.curve] == sizes(survey)
     assert sizes(survey)[0] == survey.batches.minimum
@@ -261,12 +262,16 @@ def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
         assert epsilon == survey.guarantee(valid).epsilon
     assert len(found.fakes) == len(FAKE_FRACTIONS)
     for fakes in found.fakes:
-        assert fakes.people + fakes.left == survey.honest(survey.batches.minimum)
+        assert fakes.reports + fakes.left == survey.honest(survey.batches.minimum)
         assert fakes.epsilon == survey.guarantee(fakes.left).epsilon
+    assert [made_up.left for made_up in found.made_up] == [1485, 1350, 750]
+    trusting = survey.terms.trusting
+    for made_up in found.made_up:
+        assert made_up.epsilon == promised(survey.device, trusting, made_up.left).epsilon
 
 
 def test_a_crowd_of_one_size_has_its_curve_too(analyzer):
     survey = analyzer.asking(name="equal", batches=Batches(minimum=50, target=50, max_age=3600))
     assert sizes(survey)[0] == 50
     assert sizes(survey)[-1] == 500
-    assert len(Crowd.of(survey).curve) == len(sizes(survey))
+    assert len(Crowd.of(survey, 1500).curve) == len(sizes(survey))

@@ -7,11 +7,12 @@
  * twice is not what was promised, and most likely it did arrive.
  */
 
-import { unhex } from "./bytes.js";
+import { joined, unhex, type Bytes } from "./bytes.js";
 import { isWhole } from "./canonical.js";
 import { afterSending, ShoalError } from "./errors.js";
-import { ask, Later, Never, problem, Reseal, taken } from "./exchange.js";
+import { ask, Later, Never, problem, Reseal, taken, Unadmitted } from "./exchange.js";
 import { hostOf, isPublic } from "./hosts.js";
+import { codeOf } from "./invitation.js";
 import { DAY, keysOf, wipeLists, type Route } from "./keys.js";
 import { checkHost, checkTotals, costOf, DEFAULTS } from "./policy.js";
 import { below, pick } from "./random.js";
@@ -19,7 +20,7 @@ import { LONGEST_WAIT, NOTHING, OVER, outcomeOf, waits, wiped, type Price, type 
 import { seal } from "./sealing.js";
 import { Store, type Box } from "./store.js";
 import { deviceFor, readSurvey, valueOf } from "./survey.js";
-import type { Checked, Entry, Options, Outcome, Policy, Survey } from "./types.js";
+import type { Checked, Entry, Options, Outcome, Policy, Reporting, Survey } from "./types.js";
 
 const TRIES = 3; // with other keys, within one call
 const OPTED_OUT = "opted out";
@@ -110,22 +111,41 @@ export class ShoalClient {
     }
   }
 
-  /** Answer a survey, or go on with the report of this occasion if it was made before. */
-  async report(survey: Survey, answer: string | number, occasion = 1): Promise<Outcome> {
+  /**
+   * Answer a survey, or go on with the report of this occasion if it was made before: one that waits
+   * because of its invitation goes on with another. A number alone is the occasion.
+   */
+  async report(survey: Survey, answer: string | number, options: Reporting | number = {}): Promise<Outcome> {
+    const { occasion = 1, invitation } = typeof options === "number" ? { occasion: options } : options;
     this.#open(survey, occasion);
     const value = valueOf(survey, answer);
     const cost = costOf(survey, this.#policy);
     const key = `report ${survey.id} ${occasion}`;
+    const code = await this.#code(survey, occasion, invitation);
     const drawn = await this.#store.run(async (box) => {
       if (await box.get(OPTED_OUT)) throw optedOut();
       if (await box.get(key)) return false;
+      if (isInvited(survey) && !code.length) throw notInvited();
       const prices = await box.all<Price>("survey ");
       checkTotals(survey.id, cost, prices, this.#policy);
-      await this.#draw(box, survey, occasion, value, cost);
+      await this.#draw(box, survey, occasion, value, cost, code);
       return true;
     });
     await this.#changed();
-    const outcome = await this.#deliver(key, false, !drawn);
+    return drawn || !invitation ? this.#finished(key, false, !drawn) : this.admit(survey, invitation, occasion);
+  }
+
+  /** Go on with a report that waits, with another invitation beside it. */
+  async admit(survey: Survey, invitation: string, occasion = 1): Promise<Outcome> {
+    const key = `report ${survey.id} ${occasion}`;
+    const code = await this.#code(survey, occasion, invitation);
+    await this.#change(await this.#kept<Row>(key), (now) => ({ ...now, code, refusal: "" }));
+    return this.#finished(key, true, true);
+  }
+
+  /** What becomes of a report, unless it is given up. */
+  async #finished(key: string, hurry: boolean, again: boolean): Promise<Outcome> {
+    const outcome = await this.#deliver(key, hurry, again);
     if (outcome.state === "given-up") {
       const { doubt } = await this.#kept<Row>(key);
       throw new ShoalError("refused", `Your report was given up: ${outcome.reason}.`, doubt > 0);
@@ -133,7 +153,14 @@ export class ShoalClient {
     return outcome;
   }
 
-  async #draw(box: Box, survey: Survey, occasion: number, value: number, cost: Checked): Promise<void> {
+  /** What stands beside a report; nothing without an invitation. */
+  async #code(survey: Survey, occasion: number, invitation?: string): Promise<Bytes> {
+    if (!invitation) return NOTHING;
+    if (!isInvited(survey)) throw new ShoalError("invitation", "This survey takes no invitation: anybody may answer it.");
+    return codeOf(invitation, survey.id, occasion);
+  }
+
+  async #draw(box: Box, survey: Survey, occasion: number, value: number, cost: Checked, code: Bytes): Promise<void> {
     const device = deviceFor(survey);
     const { id, shuffler, analyzer, notAfter } = survey;
     // The chance of taking part is rounded down, so it is at most what the survey promises.
@@ -148,6 +175,7 @@ export class ShoalClient {
       reports: 0,
       allowed: survey.reportsPerPerson,
       waiting: 0,
+      refusal: "",
       route: { shuffler, analyzer, slots: device.slots, notAfter },
     };
     const row: Row = {
@@ -157,6 +185,8 @@ export class ShoalClient {
       ending: takesPart ? "" : "abstained",
       messages: takesPart ? device.draw(value, below) : NOTHING,
       sealed: new Uint8Array(takesPart ? survey.reportBytes : 0),
+      code: takesPart ? code : NOTHING,
+      refusal: "",
       keys: "",
       doubt: 0,
       waits: 0,
@@ -197,7 +227,9 @@ export class ShoalClient {
     await this.#changed(false);
     return this.#prices.map(({ key: _key, route: _route, ...entry }) => {
       const own = rows.filter((row) => row.survey === entry.survey);
-      return { ...entry, reports: own.length, waiting: own.filter((row) => !row.ending).length };
+      const waiting = own.filter((row) => !row.ending);
+      const refusal = waiting.find((row) => row.refusal)?.refusal ?? "";
+      return { ...entry, reports: own.length, waiting: waiting.length, refusal };
     });
   }
 
@@ -310,12 +342,12 @@ export class ShoalClient {
     const ready = await this.#sealed(row, route, fresh);
     const trying = await this.#change(ready, (now) => ({ ...now, doubt: now.doubt + 1 }));
     if (!trying) throw new Later("another page has sent or wiped it");
-    const reply = await ask(this.#fetch, `${route.shuffler.url}/v1/surveys/${row.survey}/reports`, ready.sealed);
+    const reply = await ask(this.#fetch, `${route.shuffler.url}/v1/surveys/${row.survey}/reports`, joined(ready.sealed, ready.code ?? NOTHING));
     try {
       taken(reply);
     } catch (error) {
       await this.#change(ready, (now) => {
-        const unsent = { ...now, doubt: now.doubt - 1 };
+        const unsent: Row = { ...now, doubt: now.doubt - 1, refusal: error instanceof Unadmitted ? error.problem : "" };
         if (error instanceof Never) return wiped(now, "refused");
         if (error instanceof Reseal) return unsent.doubt ? wiped(now, "lost") : unsent;
         return error instanceof Later && error.unsent ? unsent : now;
@@ -357,5 +389,9 @@ export class ShoalClient {
     });
   }
 }
+
+const isInvited = ({ admission }: Survey): boolean => admission.kind === "invited";
+
+const notInvited = (): ShoalError => new ShoalError("invitation", "This survey is for people who were invited: it needs your invitation.");
 
 const optedOut = (): ShoalError => new ShoalError("policy", "You have opted out; opt in again to take part.");

@@ -10,7 +10,8 @@ export type ErrorKind =
   | "keys"
   | "refused"
   | "network"
-  | "used-up";
+  | "used-up"
+  | "invitation";
 
 export class ShoalError extends Error {
   /** `sent`: something of this report has, or may have, left the device. */

@@ -1,9 +1,12 @@
 /** What goes over the network, and what an answer says. Nothing tells who asks. */
 
 import { isFields } from "./canonical.js";
+import type { CodeProblem } from "./types.js";
 
 const TIMEOUT = 20_000; // milliseconds
 const RESEAL = /^(unknown|expired|outdated|pending)_key$/;
+const CODE = /^code_(spent|unknown|revoked)$/;
+const INVITED_ANEW = 3600; // seconds: whoever invites is asked first
 const TAKEN_NOTHING = /^4(0[03458]|1[135]|2[29])$/; // statuses
 const TRY_LATER = /^4(0[348]|29)$/;
 
@@ -22,6 +25,16 @@ export class Later extends Error {
     readonly seconds = 0,
   ) {
     super(message);
+  }
+}
+
+/** The code of an invitation was refused: the report waits for another one. */
+export class Unadmitted extends Later {
+  constructor(
+    message: string,
+    readonly problem: CodeProblem,
+  ) {
+    super(message, true, INVITED_ANEW);
   }
 }
 
@@ -79,6 +92,10 @@ export function maxAge({ headers }: Reply): number {
   return /no-store|no-cache/.test(told) ? 0 : seconds(/max-age=(\d+)/.exec(told)?.[1] ?? null);
 }
 
+function admitted(why: string, problem: string): void {
+  if (CODE.test(problem)) throw new Unadmitted(why, problem as CodeProblem);
+}
+
 /** What a shuffler's answer says about one report: nothing if it was taken. */
 export function taken(reply: Reply): void {
   const { status } = reply;
@@ -87,10 +104,12 @@ export function taken(reply: Reply): void {
     if (reports === 1 && Array.isArray(refused) && refused.every((item) => isFields(item) && item.index === 0)) {
       if (!refused.length) return;
       const reasons = refused.map(({ reason }) => plain(reason));
+      admitted(reasons[0]!, reasons[0]!);
       throw new (reasons.every((reason) => RESEAL.test(reason)) ? Reseal : Never)(reasons[0]);
     }
   }
   const why = problem(reply);
+  if (status === 403) admitted(why, plain(json(reply.body).type).replace("urn:shoal:problem:", ""));
   const later = TRY_LATER.test(`${status}`);
   if (TAKEN_NOTHING.test(`${status}`) && !later) throw new Never(why);
   throw new Later(why, later, retryAfter(reply));

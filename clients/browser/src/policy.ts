@@ -14,6 +14,7 @@ export const DEFAULTS: Policy = {
   totalDelta: 1e-4,
   totalLocalEpsilon: 40,
   hosts: null,
+  requireAdmission: false,
 };
 
 function unless(allowed: unknown, why: string): void {
@@ -50,6 +51,10 @@ export function costOf(survey: Survey, policy: Policy): Checked {
   const localEpsilon = survey.localEpsilon * survey.reportsPerPerson;
   checkHost(survey.shuffler.url, policy);
   checkHost(survey.analyzer.url, policy);
+  unless(
+    !policy.requireAdmission || survey.admission.kind !== "open",
+    "The crowd of this survey is assumed, not checked, and you allow only surveys for people invited.",
+  );
   unless(
     minimum >= policy.minimum,
     `This survey may open batches of ${minimum} reports, and you allow no fewer than ${policy.minimum}.`,

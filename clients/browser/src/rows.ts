@@ -2,7 +2,7 @@
 
 import { sha256, type Bytes } from "./bytes.js";
 import type { Route } from "./keys.js";
-import type { Entry, Outcome } from "./types.js";
+import type { CodeProblem, Entry, Outcome } from "./types.js";
 
 export const LONGEST_WAIT = 3600; // seconds
 
@@ -18,6 +18,10 @@ export interface Row {
   messages: Bytes;
   /** Before it is sealed: as many zeros, so that there is room for it later. */
   sealed: Bytes;
+  /** What stands beside it, of an invitation; empty where anybody may answer. */
+  code: Bytes;
+  /** Why the shuffler refused that, at the last try. */
+  refusal: CodeProblem | "";
   keys: string;
   doubt: number;
   waits: number;
@@ -49,18 +53,27 @@ export const OVER = "by this device's clock the survey is over; unless that is w
 /** Whether it may not leave yet; further off than any wait, it was postponed while the clock was fast. */
 export const waits = ({ due }: Row, now: number): boolean => due > now && due <= now + LONGEST_WAIT;
 
-export const wiped = (row: Row, ending: Ending): Row => ({ ...row, ending, messages: NOTHING, sealed: NOTHING });
+export const wiped = (row: Row, ending: Ending): Row => ({
+  ...row,
+  ending,
+  messages: NOTHING,
+  sealed: NOTHING,
+  code: NOTHING,
+  refusal: "",
+});
 
 export async function outcomeOf(row: Row, again: boolean): Promise<Outcome> {
-  const { survey, occasion, ending, keys, sealed, due } = row;
+  // Rows that an older client wrote have no code.
+  const { survey, occasion, ending, keys, sealed, code = NOTHING, refusal = "", due } = row;
   return {
     state: STATES[ending] ?? "given-up",
     survey,
     occasion,
     digest: keys && sealed.length ? await sha256(sealed) : "",
-    bytes: sealed.length,
+    bytes: sealed.length + code.length,
     again,
     due: ending ? 0 : due,
     reason: ENDED[ending] ?? "",
+    refusal,
   };
 }

@@ -2,13 +2,13 @@
 
 import { crowdEpsilon, MOST_PEOPLE, type Law } from "./bound.js";
 import { sha256, unhex } from "./bytes.js";
-import { has, isWhole, parsed, type Fields } from "./canonical.js";
+import { has, isFields, isWhole, parsed, type Fields } from "./canonical.js";
 import type { Device } from "./devices.js";
 import { ShoalError } from "./errors.js";
 import { hostOf } from "./hosts.js";
 import { deviceOf } from "./mechanisms.js";
 import { LARGEST, OVERHEAD, SUITE } from "./sealing.js";
-import type { Survey } from "./types.js";
+import type { Admission, Survey } from "./types.js";
 
 const MOST_IN_A_BATCH = 1e10;
 const MOST_REPORTS = 1000;
@@ -16,6 +16,8 @@ const LARGEST_LOCAL = 5; // of each of several reports
 const LEAST_DELTA = 1e-30;
 const LEAST = 5e-324; // above 0
 const LATEST = 1e15; // seconds
+const MOST_ENTITLED = 1e10; // more people than there are
+const LARGEST_COUNT = 1e15;
 const TOLERANCE = 1.002; // between a bound of this device and one of another
 const BEYOND = 1.1; // what no other computation explains, with so many people and up to that ε₀
 const LEAST_CROWD = 1000;
@@ -39,6 +41,14 @@ const isWithin = (value: unknown, least: number, most = 1): boolean =>
 
 const isParty = (value: unknown): boolean =>
   has(value, "fingerprint url") && !!hostOf(value.url) && unhex(value.fingerprint)?.length === 32;
+
+/** Who may report: of people invited, some at least are honest. */
+const isAdmission = (value: unknown): boolean =>
+  isFields(value) && value.kind === "open"
+    ? has(value, "dishonest kind") && isWhole(value.dishonest, 0, LARGEST_COUNT)
+    : has(value, "dishonest entitled kind") &&
+      isWhole(value.entitled, 1, MOST_ENTITLED) &&
+      isWhole(value.dishonest, 0, value.entitled - 1);
 
 /** The first field that cannot be right by itself; `fields` if there are others than a survey has. */
 function wrongField(told: Fields): string | undefined {
@@ -64,7 +74,6 @@ function wrongField(told: Fields): string | undefined {
     analyzer: isParty(told.analyzer),
     epsilon: isWithin(told.epsilon, LEAST, Infinity),
     delta: isWithin(told.delta, LEAST_DELTA, 1 - 2 ** -53),
-    dishonest: isWithin(told.dishonest, 0),
     participation: isWithin(told.participation, LEAST),
     reports_per_person: isWhole(told.reports_per_person, 1, MOST_REPORTS),
     not_before: isWhole(not_before),
@@ -78,6 +87,7 @@ function wrongField(told: Fields): string | undefined {
     message_bytes: 1,
     slots: 1,
     suite: 1,
+    ...(told.version === 1 ? { dishonest: isWithin(told.dishonest, 0) } : { admission: isAdmission(told.admission) }),
   };
   const names = Object.keys(sound);
   return has(told, names.sort().join(" ")) ? names.find((name) => !sound[name]) : "fields";
@@ -103,7 +113,9 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   const told = parsed(bytes)!;
   unless(told?.kind === "survey", "it is not canonical JSON");
   const { version, suite, answers, mechanism, slots, reports_per_person: reports } = told as Record<string, number> & Fields;
-  able(version === 1, `surveys of version ${version}`);
+  able(version === 1 || version === 2, `surveys of version ${version}`);
+  const { kind } = (told.admission ?? {}) as Fields;
+  able(version === 1 || kind === "open" || kind === "invited", "how people are admitted to this survey");
   const field = wrongField(told);
   right(!field, field!);
   able((suite as unknown) === SUITE, `how to seal with ${suite}`);
@@ -123,6 +135,7 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   const survey = Object.freeze({
     ...renamed(told),
     ...(told.batches as object),
+    admission: (told.admission as Admission | undefined) ?? { kind: "open", dishonest: told.dishonest as number },
     id,
     bytes: bytes.slice(),
     range,
@@ -131,7 +144,8 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
     reportBytes: OVERHEAD + slots! * each,
   }) as unknown as Survey;
   devices.set(survey, device!);
-  right(crowdOf(survey) >= 1, "minimum");
+  const { admission, minimum } = survey;
+  right(crowdOf(survey) >= 1 && (admission.kind === "open" || minimum <= reports! * admission.entitled), "minimum");
   return survey;
 }
 
@@ -148,7 +162,9 @@ export function valueOf(survey: Survey, answer: string | number): number {
 }
 
 /** People among whom each of one person's reports hides in the smallest batch, that person included. */
-export function crowdOf({ minimum, dishonest, reportsPerPerson }: Survey): number {
+export function crowdOf({ version, minimum, admission: { dishonest }, reportsPerPerson }: Survey): number {
+  // R reports of each dishonest person are no crowd.
+  if (version === 2) return Math.floor(Math.max(0, minimum - reportsPerPerson * dishonest) / reportsPerPerson);
   // The share as it was written: 0.1 is one tenth, not the float next to it.
   const [digits, exponent] = dishonest.toExponential().split(/\.?e/) as [string, string];
   const [whole, places = ""] = digits.split(".") as [string, string?];

@@ -15,7 +15,21 @@ export interface Policy {
   totalLocalEpsilon: number;
   /** The only machines that may be asked and answered; null is any. */
   hosts: readonly string[] | null;
+  /** Refuse surveys that anybody may answer, whose crowd is assumed and not checked. */
+  requireAdmission: boolean;
 }
+
+/**
+ * Who may report: anybody, or so many people who were invited. `dishonest` of them may follow no
+ * protocol: people, or in surveys of version 1 a fraction of the reports.
+ */
+export type Admission =
+  | { readonly kind: "open"; readonly dishonest: number }
+  | { readonly kind: "invited"; readonly dishonest: number; readonly entitled: number };
+
+/** Why the code of an invitation was refused: another report came with it, the shuffler does not know
+ *  it, or it counts no more. */
+export type CodeProblem = "code_spent" | "code_unknown" | "code_revoked";
 
 /** A party of a survey. */
 export interface Party {
@@ -26,6 +40,7 @@ export interface Party {
 /** A survey that was read and checked. Its fields are those of its configuration. */
 export interface Survey {
   readonly id: string;
+  readonly version: number;
   readonly bytes: Uint8Array;
   readonly name: string;
   readonly question: string;
@@ -41,7 +56,7 @@ export interface Survey {
   readonly epsilon: number;
   readonly delta: number;
   readonly reportsPerPerson: number;
-  readonly dishonest: number;
+  readonly admission: Admission;
   readonly participation: number;
   readonly notBefore: number;
   readonly notAfter: number;
@@ -80,7 +95,7 @@ export interface Outcome {
   readonly occasion: number;
   /** SHA-256 of the sealed bytes in hexadecimal digits; empty if there are none any more. */
   readonly digest: string;
-  /** How many bytes leave the device. */
+  /** How many bytes leave the device, the code of an invitation among them. */
   readonly bytes: number;
   /** It had been made before, and was not made a second time. */
   readonly again: boolean;
@@ -88,6 +103,15 @@ export interface Outcome {
   readonly due: number;
   /** Why it waits, or was given up; else empty. */
   readonly reason: string;
+  /** Why its code was refused, while it waits for another invitation; else empty. */
+  readonly refusal: CodeProblem | "";
+}
+
+/** Which of a person's reports it is, from 1 on, and what the person was handed to be admitted. */
+export interface Reporting {
+  occasion?: number;
+  /** 28 letters and digits, or the link that ends with them; kept until the report has arrived. */
+  invitation?: string;
 }
 
 /** What one survey has cost. */
@@ -100,6 +124,8 @@ export interface Entry {
   readonly reports: number;
   readonly allowed: number;
   readonly waiting: number;
+  /** Why the code of one that waits was refused; else empty. */
+  readonly refusal: CodeProblem | "";
 }
 
 export interface Options {

@@ -129,13 +129,16 @@ export class Services {
     const found = new Services();
     found.shuffler = await Owner.named("shuffler");
     found.analyzer = await Owner.named("analyzer");
-    found.bytes = inside.canonical.written({ ...(await found.configuration()), ...changes });
+    const { dishonest, ...fields } = { ...(await found.configuration()), ...changes };
+    const version = changes.admission ? { version: 2 } : { dishonest };
+    found.bytes = inside.canonical.written({ ...fields, ...version });
     found.id = await inside.bytes.sha256(found.bytes);
     found.posts = [];
     found.asked = [];
     found.seen = new Map();
     found.answers = {};
     found.now = NOW;
+    found.codeBytes = changes.admission?.kind === "invited" ? 16 : 0;
     return found;
   }
 
@@ -173,8 +176,8 @@ export class Services {
   };
 
   async take({ body }) {
-    const bytes = new Uint8Array(body);
-    this.posts.push(hex(bytes));
+    this.posts.push(hex(new Uint8Array(body)));
+    const bytes = new Uint8Array(body).slice(0, -this.codeBytes || undefined);
     const number = bytes[1];
     const refused = [];
     if (number < this.shuffler.first || number > this.shuffler.newest) refused.push({ index: 0, reason: "unknown_key" });

@@ -29,7 +29,7 @@ const jobs = {
     }
   },
   /** So many people, each with a device of their own, answer a survey over the network. */
-  async people({ url, id, answers, now }) {
+  async people({ url, id, answers, now, invitations = [] }) {
     const states = [];
     for (const [person, answer] of answers.entries()) {
       const client = await ShoalClient.open({
@@ -39,7 +39,8 @@ const jobs = {
       });
       const survey = await client.load(url, id);
       client.check(survey);
-      states.push((await client.report(survey, answer)).state);
+      const shown = invitations.length ? { invitation: invitations[person] } : {};
+      states.push((await client.report(survey, answer, shown)).state);
       client.close();
     }
     return states;

@@ -39,7 +39,37 @@ test("fields that cannot be right", async () => {
   const { purpose: _, ...less } = base;
   await assert.rejects(read(less), wrong());
   await assert.rejects(read({ ...base, version: 2 }), wrong("unsupported"));
+  await assert.rejects(read({ ...base, version: 3 }), wrong("unsupported"));
   await assert.rejects(read({ ...base, suite: "rot13" }), wrong("unsupported"));
+});
+
+test("a survey of version 2 says who may report, and counts on the others alone", async () => {
+  const { dishonest: _, ...fields } = base;
+  const told = (admission, more = {}) => read({ ...fields, ...more, version: 2, admission });
+  for (const [admission, crowd, more] of [
+    [{ kind: "open", dishonest: 0 }, 1000],
+    [{ kind: "open", dishonest: 999 }, 1],
+    [{ kind: "invited", dishonest: 1, entitled: 1000 }, 999],
+    [{ kind: "invited", dishonest: 100, entitled: 400 }, 233, { reports_per_person: 3 }],
+  ]) {
+    const found = await told(admission, more);
+    assert.deepEqual(found.admission, admission);
+    assert.equal(surveys.crowdOf(found), crowd);
+  }
+  for (const admission of [
+    { kind: "open" }, { kind: "open", dishonest: 0.1 }, { kind: "open", dishonest: -1 }, { kind: "open", dishonest: "1" },
+    { kind: "open", dishonest: 1000 }, { kind: "open", dishonest: 1e16 }, { kind: "open", dishonest: 0, entitled: 5 },
+    { kind: "open", dishonest: true }, { kind: "invited", dishonest: 0 }, { kind: "invited", dishonest: 0, entitled: 999 },
+    { kind: "invited", dishonest: 2000, entitled: 2000 }, { kind: "invited", dishonest: 0, entitled: 1e11 },
+    { kind: "invited", dishonest: 0, entitled: 2000, more: 1 },
+  ]) {
+    await assert.rejects(told(admission), wrong(), JSON.stringify(admission));
+  }
+  for (const admission of [{ kind: "tokens", dishonest: 0 }, "open", null, []])
+    await assert.rejects(told(admission), wrong("unsupported"), JSON.stringify(admission));
+  await assert.rejects(read({ ...base, version: 2, admission: { kind: "open", dishonest: 0 } }), wrong());
+  await assert.rejects(read({ ...fields, admission: { kind: "open", dishonest: 0 } }), wrong());
+  assert.deepEqual((await read({ ...base, dishonest: 0.1 })).admission, { kind: "open", dishonest: 0.1 });
 });
 
 test("numbers of a sampler that would tell more than the parameters say", async () => {

@@ -44,6 +44,21 @@ test("envelopes are bound to the same purposes", () => {
   }
 });
 
+test("recorded invitations are read, and give the same codes", async () => {
+  const { invitations, surveys: recordedSurveys } = vectors("admission");
+  for (const { secret, spellings, mistyped, codes } of invitations) {
+    for (const text of spellings) assert.equal(hex(await inside.invitation.secretOf(text)), secret, text);
+    for (const text of mistyped) await assert.rejects(inside.invitation.secretOf(text), kind("invitation"), text);
+    for (const { survey, occasion, code } of codes)
+      assert.equal(hex(await inside.invitation.codeOf(spellings[1], survey, occasion)), code);
+  }
+  for (const { survey, id, crowd } of recordedSurveys) {
+    const found = await read(survey);
+    assert.equal(found.id, id);
+    assert.equal(surveys.crowdOf(found), crowd);
+  }
+});
+
 test("recorded lists of keys verify, and no others", async () => {
   for (const { role, fingerprint, document, now, current } of vectors("keys").lists) {
     const found = await keys.verified(utf8(document), role, fingerprint, now);

@@ -68,6 +68,7 @@ class SubmitOptions(Options):
     job: str | None = option(
         "What these people are called; the file's path if not given.", _MANY, "NAME"
     )
+    invitations: Path | None = option("The table of their invitations, one each.", _MANY)
     drop_nulls: bool = option("Leave out rows without an answer.", _MANY)
     processes: int = option("Processes that seal.", _MANY, default=1)
     max_local_epsilon: float | None = option(
@@ -114,6 +115,7 @@ class SubmitOptions(Options):
         Needs("file", ("column",), "which column of the table has the answers"),
         Needs("column", ("file",), "the table that it is a column of"),
         Needs("job", ("file",), "a table of many people"),
+        Needs("invitations", ("file",), "a table of many people"),
         Needs("drop_nulls", ("file",), "a table of many people"),
         Excludes("file", ("answer",), "give ANSWER or --file, not both"),
         Excludes("file", ("invitation",), "an invitation is one person's"),
@@ -173,6 +175,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     from shoal.service.client import Queued, default_directory
     from shoal.service.client.protocol import NEEDS_PROXY, codes_for
     from shoal.service.client.randomize import column_values, values_of
+    from shoal.service.ops.invitations import read_table
     from shoal.service.survey.words import promise_document
     from shoal.values import attributes
 
@@ -186,14 +189,21 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         # What follows a # in a link that people are handed is for their own machine alone.
         source, _, handed = (options.survey or "").partition("#")
         handed = options.invitation or handed
-        invitation = Invitation.read(handed) if handed else None
+        invitations = [Invitation.read(handed)] if handed else None
+        if options.invitations is not None:
+            invitations = [each.invitation for each in read_table(options.invitations)]
         survey = client.survey(source)
         promised = client.promised(survey, occasion=options.occasion)
-        codes_for(survey, options.occasion, None if invitation is None else [invitation])
+        codes_for(survey, options.occasion, invitations)
         values = None
         if options.file is not None:
             table = options.file, options.column or ""
             values = column_values(survey, *table, drop_nulls=options.drop_nulls)
+            if invitations is not None and len(invitations) != len(values):
+                raise RefusedError(
+                    f"{options.invitations} has {len(invitations):,} invitations, and "
+                    f"{options.file} answers of {len(values):,} people: one each is needed"
+                )
         elif answer is not None:
             values = values_of(survey, [answer])
         if not options.json:
@@ -207,7 +217,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             answer = _read_answer()
             values = values_of(survey, [answer])
     assert values is not None  # noqa: S101 - of a table, or of an answer that was read
-    outcome = _send(options, client, survey, answer, values, invitation)
+    outcome = _send(options, client, survey, answer, values, invitations)
     document = outcome.document()
     if isinstance(outcome, Queued):
         flushing = options.flushing(proxied=outcome.reason == NEEDS_PROXY)
@@ -224,7 +234,7 @@ def _send(
     survey: Survey,
     answer: str | None,
     values: Values,
-    invitation: Invitation | None,
+    invitations: list[Invitation] | None,
 ) -> Any:  # noqa: ANN401 - an outcome of one person or of many
     from shoal.service.opening import executor
 
@@ -232,12 +242,19 @@ def _send(
     try:
         with working("sending") as progress:
             if options.file is None:
+                invitation = invitations[0] if invitations else None
                 return client.report(
                     survey, answer or "", occasion=options.occasion, invitation=invitation
                 )
             with executor(options.processes) as pool:
                 return client.report_many(
-                    survey, values, job=job, occasion=options.occasion, pool=pool, progress=progress
+                    survey,
+                    values,
+                    job=job,
+                    occasion=options.occasion,
+                    invitations=invitations,
+                    pool=pool,
+                    progress=progress,
                 )
     except KeyboardInterrupt:
         if options.file is None:

@@ -64,6 +64,7 @@ class Admission(ABC):
     code_bytes: ClassVar[int] = 0  # beside every report
     enforced: ClassVar[str] = "assumed, not enforced"  # how many reports one person sends
     trust: ClassVar[str] = TRUST
+    caveat: ClassVar[str] = ""  # said wherever a result is
 
     dishonest: float
 
@@ -102,6 +103,7 @@ class Open(Admission):
     """Anybody may report: how many of them are dishonest is assumed."""
 
     kind: ClassVar[str] = "open"
+    caveat: ClassVar[str] = ASSUMED
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -179,7 +181,7 @@ class Invited(Admission):
 def read_admission(stored: Mapping[str, Any]) -> Admission:
     """As a survey states it."""
     kinds: dict[str, type[Admission]] = {"open": Open, "invited": Invited}
-    fields = dict(stored)
+    fields = {**stored}
     kind = fields.pop("kind")
     checks.one_of(tuple(kinds), kind=kind)
     return kinds[kind](**fields)

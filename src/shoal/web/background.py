@@ -10,16 +10,16 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Generic, TypeGuard, TypeVar
 
 import httpx
 
-from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
 from shoal.service.analyzer.ledger import guaranteed
 from shoal.service.survey import Survey
-from shoal.service.survey.promise import promised
+from shoal.service.survey.promise import MADE_UP, MadeUp, if_made_up
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -30,7 +30,8 @@ AFTER_FAILURE = 60.0
 QUARTERS = 4
 POINTS = 12
 BEYOND = 10  # times the target
-FAKE_FRACTIONS = (0.1, 0.5, 0.9)  # of the honest people in the smallest crowd
+# Of the honest people in the smallest crowd, beyond those that the survey counts on.
+FAKE_FRACTIONS = (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
 _TIMEOUT = 5.0
 _LARGEST = 4096
 _HOUR = 3600
@@ -171,30 +172,27 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 @dataclass(frozen=True)
-class Fakes:
-    """So many people of the crowd who are not there to hide anybody; ``epsilon`` of the others."""
-
-    people: int
-    left: int
-    epsilon: float | None
-
-
-@dataclass(frozen=True)
 class Crowd:
     """Epsilon as the crowd grows, and as others are taken out of it: the survey's own accountant.
 
-    ``curve`` has pairs of valid reports and epsilon; ``fakes`` what is left of the minimum.
+    ``curve`` has pairs of valid reports and epsilon; ``fakes`` what is left of the minimum, and
+    ``made_up`` of the smallest batch so far, where nobody checks who reports.
     """
 
     curve: tuple[tuple[int, float], ...]
-    fakes: tuple[Fakes, ...]
+    fakes: tuple[MadeUp, ...]
+    made_up: tuple[MadeUp, ...]
 
     @classmethod
-    def of(cls, survey: Survey) -> Crowd:
+    def of(cls, survey: Survey, smallest: int) -> Crowd:
         """All of it; takes seconds where one person may send many reports."""
         guarantees = {valid: guaranteed(survey, valid) for valid in sizes(survey)}
         curve = [(valid, each.epsilon) for valid, each in guarantees.items() if each is not None]
-        return cls(tuple(curve), tuple(_fakes(survey)))
+        honest = survey.honest(survey.batches.minimum)
+        fakes = if_made_up(survey.device, survey.terms, honest, FAKE_FRACTIONS)
+        unchecked = MADE_UP if survey.admission.caveat else ()
+        made_up = if_made_up(survey.device, survey.terms, smallest, unchecked)
+        return cls(tuple(curve), tuple(fakes), tuple(made_up))
 
 
 def sizes(survey: Survey) -> list[int]:
@@ -203,17 +201,3 @@ def sizes(survey: Survey) -> list[int]:
     ratio = math.log(high / low) / (POINTS - 1)
     between = {round(low * math.exp(ratio * step)) for step in range(POINTS)}
     return sorted(between | {low, survey.batches.target, high})
-
-
-def _fakes(survey: Survey) -> Iterator[Fakes]:
-    """Beyond those that the survey counts on, who are taken off already."""
-    honest = survey.honest(survey.batches.minimum)
-    terms = survey.terms.trusting
-    for fraction in FAKE_FRACTIONS:
-        people = math.ceil(fraction * honest)
-        left = honest - people
-        try:
-            epsilon = promised(survey.device, terms, left).epsilon
-        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
-            epsilon = None
-        yield Fakes(people, left, epsilon)

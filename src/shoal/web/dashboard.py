@@ -87,8 +87,8 @@ class Dashboard:
             lifetime=attrgetter("lifetime"),
             patience=patience,
         )
-        self._crowds = Background[SurveyId, Crowd](
-            lambda name: Crowd.of(store.surveys.get(name)), patience=patience
+        self._crowds = Background[tuple[SurveyId, int], Crowd](
+            lambda key: Crowd.of(store.surveys.get(key[0]), key[1]), patience=patience
         )
 
     def routes(self) -> list[Route]:
@@ -181,7 +181,8 @@ class Dashboard:
         name = requests.survey_named(request)
         snapshot = self._snapshot(name)
         survey, result, now = snapshot.survey, snapshot.result, self._store.clock()
-        progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
+        progress = self._progress_of(survey, now)
+        crowd = self._crowds.get((name, snapshot.smallest))
         batches = snapshot.batches if scope else snapshot.published
         page, pages = _page_of(request, batches, BATCHES)
         drawn = batches and Timeline.of(
@@ -232,10 +233,10 @@ class Dashboard:
     def version(self, request: Request, _scope: TokenScope | None) -> Response:
         """What is another one whenever the survey's page has something new to say."""
         name = requests.survey_named(request)
-        survey, now = self._store.surveys.get(name), self._store.clock()
-        progress, crowd = self._progress_of(survey, now), self._crowds.get(name)
-        results = self._store.results.version(name)
-        version = _digest(results, State.of(survey, now), progress, crowd)
+        snapshot, now = self._snapshot(name), self._store.clock()
+        progress = self._progress_of(snapshot.survey, now)
+        crowd = self._crowds.get((name, snapshot.smallest))
+        version = _digest(snapshot.version, State.of(snapshot.survey, now), progress, crowd)
         headers = {**requests.NOT_KEPT, "ETag": f'"{version}"'}
         if f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)

@@ -128,20 +128,23 @@ def picture(snapshot: Snapshot, kind: Kind) -> bytes:
         mpl.rcParams.update(_RC)
         title = textwrap.fill(_plain(column.column).replace("$", r"\$"), 70, max_lines=4)
         size = _WIDTH, 1.9 + 0.26 * rows
-        figure, (axes,) = plots.page(title, _below(result), size=size)
+        below = _below(result, snapshot.survey.admission.caveat)
+        figure, (axes,) = plots.page(title, below, size=size)
         replace(column, column="", labels=labels).plot(axes)
         figure.savefig(file, format=kind, dpi=plots.DOTS_PER_INCH, metadata=about)
     return file.getvalue()
 
 
-def _below(result: Result) -> str:
+def _below(result: Result, caveat: str) -> str:
     guarantee, mean = result.guarantee, ""
     if isinstance(result.estimate, MeanEstimate):
         value, interval = items((), result.estimate)[0].cells
         mean = f"mean: {value}, from {interval}; "
     what = f"95 % intervals, of the noise alone, among those who answered; {result.n:,} reports"
+    crowd = f" ({caveat})" if caveat else ""
     warnings = "".join(f"; {text}" for text in result.only.warnings)
-    return f"{mean}{what}; ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}{warnings}"
+    epsilon = f"ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}"
+    return f"{mean}{what}; {epsilon}{crowd}{warnings}"
 
 
 def _shortened(label: str) -> str:

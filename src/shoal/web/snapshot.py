@@ -117,6 +117,11 @@ class Snapshot:
         return [batch for batch in self.batches if batch["withheld"] is not None]
 
     @cached_property
+    def smallest(self) -> int:
+        """Valid reports of the smallest published batch; before there is one, of any."""
+        return int(self.results.life["smallest"] or self.survey.batches.minimum)
+
+    @cached_property
     def rejected(self) -> Counter[str]:
         """Records that were left out of all batches, by reason."""
         total = Counter[str]()

@@ -4,8 +4,9 @@ Only for a new version of the wire format, or of a survey's configuration: what 
 open for as long as version 1 does. Keys are fixed; sealing is fresh every time.
 
 ``mechanisms_v1.json`` is for clients in other languages: what every mechanism makes of given draws,
-byte for byte, and what the accountant says of small surveys. Arguments name the files to write; all
-of them otherwise.
+byte for byte, and what the accountant says of small surveys. ``admission_v1.json`` has invitations,
+the codes that they give, and surveys of version 2. Arguments name the files to write; all of them
+otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.keys import HYBRID, X25519
+from shoal.service.admission import Invitation, Invited, Open
 from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState
 from shoal.service.wire import Wire
 
@@ -249,12 +251,77 @@ def mechanisms():
     }
 
 
+def spellings(invitation):
+    """Ways in which people write and paste an invitation."""
+    text = str(invitation)
+    bare = text.replace("-", "")
+    return [
+        text,
+        text.lower(),
+        f" {bare[:14]} {bare[14:]}\n",
+        bare.replace("0", "o").replace("1", "l"),
+        bare.replace("0", "O").replace("1", "I"),
+        f"https://analyzer.example/answer/{'0' * 64}#{text}",
+    ]
+
+
+def mistyped(invitation):
+    """What is no invitation: something else, one letter more or less, another, or two swapped."""
+    text = str(invitation)
+    other = "X" if text[3] != "X" else "Y"
+    swapped = f"{text[1]}{text[0]}{text[2:]}"
+    changed = [f"{text[:3]}{other}{text[4:]}", f"U{text[1:]}"]
+    return ["", "#", text[:-1], f"{text}0", *changed, text * 2, *[swapped] * (swapped != text)]
+
+
+def admissions():
+    """Invitations with their codes, and surveys that say who may report."""
+    surveys = [
+        example(admission=Open(dishonest=0)),
+        example(admission=Open(dishonest=100)),
+        example(admission=Open(dishonest=7), reports_per_person=3),
+        example(admission=Invited(entitled=1000, dishonest=0)),
+        example(admission=Invited(entitled=400, dishonest=30), reports_per_person=3),
+    ]
+    secrets = (bytes(16), bytes([255]) * 16, bytes(range(16)), bytes(range(1, 256, 16)))
+    invitations = [Invitation(secret) for secret in secrets]
+    return {
+        "version": 1,
+        "surveys": [
+            {
+                "survey": survey.to_bytes().decode(),
+                "id": str(survey.id),
+                "honest": survey.honest(survey.batches.minimum),
+                "crowd": survey.honest(survey.batches.minimum) // survey.reports_per_person,
+            }
+            for survey in surveys
+        ],
+        "invitations": [
+            {
+                "secret": invitation.secret.hex(),
+                "spellings": spellings(invitation),
+                "mistyped": mistyped(invitation),
+                "codes": [
+                    {
+                        "survey": str(surveys[-1].id),
+                        "occasion": occasion,
+                        "code": invitation.code(surveys[-1].id, occasion).hex(),
+                    }
+                    for occasion in (1, 2, 257, 1000)
+                ],
+            }
+            for invitation in invitations
+        ],
+    }
+
+
 def main() -> None:
     """All files, or those that were named."""
     contents = {
         "reports_v1.json": reports,
         "keys_v1.json": key_lists,
         "mechanisms_v1.json": mechanisms,
+        "admission_v1.json": admissions,
     }
     for name in sys.argv[1:] or contents:
         content = json.dumps(contents[name](), indent=1)

@@ -1,14 +1,17 @@
 /** <shoal-survey>: asks, tells what is promised, and hands the answer to the client. */
 
-import { ShoalClient, ShoalError, type Outcome, type Policy, type Survey } from "../index.js";
+import { ShoalClient, ShoalError, type CodeProblem, type Outcome, type Policy, type Survey } from "../index.js";
+import { secretOf } from "../invitation.js";
+import { DEFAULTS } from "../policy.js";
 import { chooser, shows, type Chooser } from "./choosing.js";
 import { found, h } from "./dom.js";
 import { keep, persist, sending, sendOthers, serve, syncLater, unserve } from "./serving.js";
-import { failed, form, promised, shadow, statement, told } from "./view.js";
+import { failed, form, invitationField, promised, shadow, statement, told } from "./view.js";
 import * as words from "./words.js";
 
+const FEWEST = DEFAULTS.minimum; // reports of a batch that nobody has to allow
 const PAUSE = 30; // seconds between tries of which nobody knows when they are due
-const RETRY = new Set(["network", "storage", "keys"]);
+const RETRY = new Set(["network", "storage", "keys", "invitation"]);
 
 export class ShoalSurvey extends HTMLElement {
   #client: ShoalClient | null = null;
@@ -19,6 +22,8 @@ export class ShoalSurvey extends HTMLElement {
   #failed!: HTMLElement;
   #chooser!: Chooser;
   #policy: Partial<Policy> = {};
+  #invitation = ""; // as the link, or the site, hands it over
+  #typed: HTMLInputElement | null = null; // where it is typed in, if it is not handed over
   #begun = false;
   #busy = false;
   #waits = false;
@@ -51,6 +56,7 @@ export class ShoalSurvey extends HTMLElement {
     if (this.#form === null) this.#root.append(told(), failed());
     this.#told = found(this.#root, ".told");
     this.#failed = found(this.#root, ".failed");
+    this.#invitation = this.#form === null ? (this.getAttribute("invitation") ?? "") : received();
     this.#say([words.LOADING]);
   }
 
@@ -64,6 +70,7 @@ export class ShoalSurvey extends HTMLElement {
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") void this.#flush();
     });
+    if (own) window.addEventListener("hashchange", () => location.reload()); // another link in the same window
     const worker = this.getAttribute("offline");
     if (own && worker !== null) {
       serve(worker, (outcomes) => void this.#hear(outcomes));
@@ -101,11 +108,26 @@ export class ShoalSurvey extends HTMLElement {
     }
     this.#root.append(this.#forgetting());
     this.#chooser = chooser(this.#survey, this.#fieldset);
+    if (this.#survey.admission.kind === "invited") await this.#expect();
     this.#form?.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#alert();
       void this.#try(() => this.#send()).then(() => this.#seen());
     });
+  }
+
+  /** An invitation: said to be there, or asked for. */
+  async #expect(): Promise<void> {
+    const whole = await secretOf(this.#invitation).catch(() => null);
+    if (whole) return this.#fieldset.append(h("p", { class: "invited" }, words.INVITED));
+    this.#askForInvitation();
+    if (this.#invitation) this.#alert(words.TITLES.invitation, words.CUT_OFF);
+  }
+
+  #askForInvitation(): void {
+    this.#typed = invitationField();
+    this.#typed.value = this.#invitation;
+    this.#fieldset.append(h("label", { class: "field" }, words.INVITATION, this.#typed));
   }
 
   /** Says who has worked out the promise, if the person's policy allows it. */
@@ -152,7 +174,8 @@ export class ShoalSurvey extends HTMLElement {
     if (this.#waits ? waited : this.#over && !waited) return;
     if (!this.#waits && !waited && used < this.#survey.reportsPerPerson) return this.#ask(used + 1);
     this.#checkGently();
-    if (this.#waits) this.#wait();
+    if (this.#waits && entry?.refusal) this.#uninvited(entry.refusal, used);
+    else if (this.#waits) this.#wait();
     else this.#say(waited ? words.GONE : words.already(this.#survey));
   }
 
@@ -188,11 +211,14 @@ export class ShoalSurvey extends HTMLElement {
     this.#say([words.SENDING]);
     if (this.#root === this) persist();
     try {
-      this.#tell(await this.#opened().report(this.#survey, chosen.value, this.#occasion));
+      const invitation = this.#typed?.value ?? this.#invitation;
+      const shown = this.#survey.admission.kind === "invited" ? { invitation } : {};
+      this.#tell(await this.#opened().report(this.#survey, chosen.value, { occasion: this.#occasion, ...shown }));
       this.#form?.reset(); // whoever comes next at this screen does not see it
     } catch (error) {
       this.#busy = false;
       await this.#look(); // it may have been drawn, and wait
+      if (error instanceof ShoalError && error.kind === "invitation") this.#typed?.focus();
       throw error;
     } finally {
       this.#busy = false;
@@ -204,6 +230,8 @@ export class ShoalSurvey extends HTMLElement {
     this.#waits = outcome.state === "waiting";
     this.#unsent = this.#waits && outcome.digest === "";
     this.#over = !this.#waits;
+    if (outcome.refusal) return this.#uninvited(outcome.refusal, outcome.occasion);
+    if (this.#over && outcome.occasion >= this.#survey.reportsPerPerson) this.#forgetInvitation();
     if (this.#waits) {
       this.#wait(outcome.reason, outcome.due);
       syncLater();
@@ -247,6 +275,34 @@ export class ShoalSurvey extends HTMLElement {
     this.#timer = window.setTimeout(() => void this.#flush(), 1000 * Math.max(1, seconds) + 500);
   }
 
+  /** Says why a report waits for another invitation, and takes one. */
+  #uninvited(refusal: CodeProblem, occasion: number): void {
+    clearTimeout(this.#timer);
+    const field = invitationField();
+    const send = this.#button("Send with this invitation", async () => {
+      this.#alert();
+      this.#busy = true;
+      try {
+        this.#tell({ ...(await this.#opened().admit(this.#survey, field.value, occasion)), again: false });
+      } finally {
+        this.#busy = false;
+      }
+      this.#told.focus();
+    });
+    const again = refusal === "code_unknown" ? [this.#button("Try the same once more", () => this.#flush(true))] : [];
+    const label = h("label", { class: "field" }, words.INVITATION, field);
+    this.#say(words.unadmitted(refusal), label, send, ...again);
+  }
+
+  #forgetInvitation(): void {
+    this.#invitation = "";
+    if (this.#root === this) history.replaceState(null, "");
+    if (this.#typed !== null) this.#typed.value = "";
+    const shown = this.#fieldset.querySelector(".invited");
+    if (shown !== null) this.#askForInvitation();
+    shown?.remove();
+  }
+
   /** When and where the results appear: at an address, if everybody may read them. */
   #results(): HTMLElement {
     const [when, where] = words.results(this.#survey);
@@ -283,6 +339,7 @@ export class ShoalSurvey extends HTMLElement {
     const forget = async (): Promise<void> => {
       const waited = this.#waits;
       this.#waits = this.#over = false;
+      this.#forgetInvitation();
       await this.#opened().optOut();
       const unsent = this.#unsent && !(await sending(this.#id));
       await unserve();
@@ -316,19 +373,29 @@ export class ShoalSurvey extends HTMLElement {
       console.error(error);
       return this.#alert(words.DEFECT);
     }
-    const crowdOnly =
-      error.kind === "policy" && this.#survey?.localEpsilon === Infinity && !this.#policy.localEpsilon;
     if (isOut(error)) return this.#say(words.OPTED_OUT, this.#optingIn());
-    if (!crowdOnly)
+    const allowable = error.kind === "policy" ? this.#allowable() : null;
+    if (allowable === null)
       return this.#alert(words.TITLES[error.kind], ...words.refusal(error, this.#survey).filter(Boolean));
+    const [why, policy] = allowable;
     const allow = this.#button("Allow it for this survey", async () => {
-      this.#policy = { localEpsilon: Infinity };
+      this.#policy = { ...this.#policy, ...policy };
       await this.#open();
       this.#alert();
       await this.#look();
       this.#fieldset.querySelector("input")?.focus();
     });
-    this.#alert(words.TITLES.policy, `${words.CROWD_ONLY} Nothing was sent.`, allow);
+    this.#alert(words.TITLES.policy, `${why} Nothing was sent.`, allow);
+  }
+
+  /** What the person may allow beyond the limits of the page: a small crowd of people who were invited, and
+   *  that the crowd alone hides an answer. */
+  #allowable(): [why: string, policy: Partial<Policy>] | null {
+    const { admission, minimum, localEpsilon } = this.#survey ?? {};
+    if (admission?.kind === "invited" && minimum! < FEWEST && !this.#policy.minimum)
+      return [words.fewPeople(minimum!), { minimum: minimum! }];
+    if (localEpsilon === Infinity && !this.#policy.localEpsilon) return [words.CROWD_ONLY, { localEpsilon }];
+    return null;
   }
 
   /** What is going on; the form is shown only while nothing is said. */
@@ -342,6 +409,16 @@ export class ShoalSurvey extends HTMLElement {
   #alert(title?: string, ...texts: readonly (string | Node)[]): void {
     this.#failed.replaceChildren(...paragraphs(title, ...texts));
   }
+}
+
+/**
+ * The invitation after the # of a link, which no server is told. It is taken out of the address, where
+ * others might see or copy it, and stays with this entry of the tab's history, for when it is loaded again.
+ */
+function received(): string {
+  const handed = location.hash.slice(1);
+  if (handed) history.replaceState({ invitation: handed }, "", location.pathname + location.search);
+  return (history.state as { invitation?: string } | null)?.invitation ?? "";
 }
 
 const isOut = ({ message }: ShoalError): boolean => /opted out/.test(message);

@@ -1,6 +1,6 @@
 /** The survey's elements where no server has made them: all text, from the survey and its promise. */
 
-import { ShoalError, type Survey } from "../index.js";
+import { ShoalError, type Admission, type Survey } from "../index.js";
 import css from "../../../../src/shoal/web/survey.css" with { type: "text" };
 import { fields } from "./choosing.js";
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ export interface Promised {
   readonly delta: number;
   readonly minimum: number;
   readonly reports_per_person: number;
-  readonly dishonest: number;
+  readonly admission: Admission;
   readonly participation: number;
   readonly leaves: string;
   readonly statements: readonly { readonly title: string; readonly text: string }[];
@@ -33,6 +33,8 @@ export function shadow(host: HTMLElement): HTMLElement {
 export const told = (): HTMLElement => h("div", { class: "told", role: "status", tabindex: "-1" });
 export const failed = (): HTMLElement => h("div", { class: "failed", role: "alert", tabindex: "-1" });
 
+const fieldsOf = (value: object): string => JSON.stringify(Object.entries(value).sort());
+
 /** What the analyzer promises about this survey; it must not say other numbers than the survey. */
 export async function promised(base: string, survey: Survey): Promise<Promised> {
   const url = `${base}/v1/surveys/${survey.id}/promise`;
@@ -45,11 +47,15 @@ export async function promised(base: string, survey: Survey): Promise<Promised> 
     said.delta === survey.delta &&
     said.minimum === survey.minimum &&
     said.reports_per_person === survey.reportsPerPerson &&
-    said.dishonest === survey.dishonest &&
+    fieldsOf(said.admission) === fieldsOf(survey.admission) &&
     said.participation === survey.participation;
   if (!same) throw new ShoalError("tampered", "The analyzer promises something else than the survey.");
   return said;
 }
+
+/** Where an invitation is typed in. */
+export const invitationField = (): HTMLInputElement =>
+  h("input", { name: "invitation", class: "name", autocapitalize: "characters", autocomplete: "off", spellcheck: "false" });
 
 export function form(survey: Survey, words: Promised): HTMLFormElement {
   const question = h("h2", { class: "question", dir: "auto" }, survey.question);

@@ -1,6 +1,6 @@
 /** What a person is told. */
 
-import type { Checked, ErrorKind, ShoalError, Survey } from "../index.js";
+import type { Checked, CodeProblem, ErrorKind, ShoalError, Survey } from "../index.js";
 
 export const LOADING = "Getting ready…";
 export const SENDING = "Sending…";
@@ -16,11 +16,22 @@ export const TITLES: Readonly<Record<ErrorKind, string>> = {
   refused: "The report was refused.",
   network: "The survey cannot be reached.",
   "used-up": "You have answered already.",
+  invitation: "Your invitation is missing or mistyped.",
 };
 export const DEFECT = "Something went wrong in this page. Nothing more is sent.";
 export const CROWD_ONLY =
   "Only the crowd hides an answer to this survey: if both operators work together, they learn it. " +
   "This page does not let you answer it unless you allow that.";
+/** A crowd that is too small for the page's own limits. */
+export const fewPeople = (minimum: number): string =>
+  `Batches of ${minimum} reports may be opened, and in so small a crowd little hides you but the chance in your own ` +
+  "report. This page does not let you answer unless you allow that.";
+export const INVITATION = "Your invitation: 28 letters and digits";
+export const INVITED =
+  "You are invited: your invitation was in the link. It goes to the shuffler beside your sealed answer, and to nobody else.";
+export const CUT_OFF =
+  "The invitation in the link is not whole. Type it in below the answers, as it was handed to you, or open the whole link. " +
+  "Nothing was sent.";
 export const NO_CHOICE = "Choose an answer first. Nothing was sent.";
 export const FORGET =
   "A report that waits is deleted and sent no more, and this device answers no more surveys here " +
@@ -116,6 +127,26 @@ export const waiting = (reason: string): string[] => [
   "Waiting for the network.",
   "Your answer is kept on this device, already randomized, and is sent as it is as soon as that " +
     `is possible. You may close this page.${reason ? ` Reason: ${reason}.` : ""}`,
+];
+
+const UNADMITTED: Readonly<Record<CodeProblem, readonly [string, string]>> = {
+  code_spent: [
+    "This invitation was used.",
+    "A report came with it before, and an invitation counts once. If that was you, on another device or in another " +
+      "browser, there is nothing more to do: your first answer counts, and this one does not.",
+  ],
+  code_unknown: [
+    "This survey does not know this invitation.",
+    "It may be another survey's, or whoever runs the survey has not registered it yet.",
+  ],
+  code_revoked: ["This invitation counts no more.", "It was taken back, or replaced by another one."],
+};
+
+/** Why a report waits for another invitation. */
+export const unadmitted = (refusal: CodeProblem): string[] => [
+  ...UNADMITTED[refusal],
+  "Your answer is kept on this device, already randomized, and did not count. With another invitation, from whoever " +
+    "invited you, it is sent as it is:",
 ];
 
 export const givenUp = (reason: string): string[] => [

@@ -31,6 +31,7 @@ from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
+from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.decode import unpacked
@@ -202,8 +203,11 @@ def batch_sentence(batch: Document) -> str:
     if batch["withheld"] is not None:
         return f"{name} withheld: {reports}; {batch['withheld']}"
     guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
+    # What was published by an earlier version does not say who may report: it was anybody.
+    checked = batch.get("admission", {}).get("kind", "open") != "open"
+    crowd = "" if checked else f" ({ASSUMED})"
     warning = f"; {batch['warning']}" if batch.get("warning") else ""
-    return f"{name} published: {reports}; {guarantee}{warning}"
+    return f"{name} published: {reports}; {guarantee}{crowd}{warning}"
 
 
 def held_sentence(batch: str, reason: str) -> str:
@@ -301,6 +305,7 @@ class SurveyResults:
                 "guarantee is that of a person in it, and counts on "
                 f"{self.survey.honest(smallest):,} honest ones in each"
             )
+        yield self.survey.admission.fact
         left_out = sum(sum(document["rejected"].values()) for document in self.batches)
         if left_out:
             yield f"{left_out:,} records were left out, and hide nobody"

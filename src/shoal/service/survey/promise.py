@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -18,6 +19,7 @@ from shoal.service.admission import Admission, Open
 _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon holds for the larger one
 _LEAST_LOSS_DELTA = 1e-13  # below, loss distributions are never precise enough
 _EVERYBODY = Open(dishonest=0)
+MADE_UP = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))  # of a batch that nobody checked
 _OTHERS: tuple[Method, ...] = ("renyi", "advanced")
 _MARGIN = 1 + 2**-50  # more than the two functions of taking_part round off
 
@@ -105,6 +107,29 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
         # which no analysis can go.
         lower_bound=guarantee.lower_bound if as_accounted else lambda: 0.0,
     )
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """So many reports that hide nobody, and what the ``left`` ones give; None is no guarantee."""
+
+    fraction: Fraction
+    reports: int
+    left: int
+    epsilon: float | None
+
+
+def if_made_up(
+    device: Device, terms: Terms, valid: int, fractions: Sequence[Fraction] = MADE_UP
+) -> Iterator[MadeUp]:
+    """What one person has if these fractions of a batch's reports were made up, and no others."""
+    for fraction in fractions:
+        reports = math.ceil(fraction * valid)
+        try:
+            epsilon = promised(device, terms.trusting, valid - reports).epsilon
+        except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
+            epsilon = None
+        yield MadeUp(fraction, reports, valid - reports, epsilon)
 
 
 @lru_cache(maxsize=4096)

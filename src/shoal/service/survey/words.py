@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
 from shoal.randomizers.grid import Laplace
 from shoal.service.survey.document import Survey
+from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire
 
 _TITLES = {
@@ -23,6 +25,7 @@ _TITLES = {
     "collude": "Who would have to work together",
     "alone": "What holds without trust",
     "reports": "How often",
+    "admission": "Who can answer",
     "dishonest": "What is taken for granted",
     "coin": "Whether you take part",
     "open": "Until when",
@@ -88,6 +91,7 @@ def sentences(survey: Survey) -> Sentences:
         "words.txt",
         survey=survey,
         guarantee=survey.guarantee(survey.batches.minimum),
+        made_up=partial(if_made_up, survey.device, survey.terms, survey.batches.minimum),
         report_bytes=Wire.of(survey).report_bytes,
         one_machine=one_machine(survey),
     )
