@@ -23,7 +23,8 @@ import components
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
 from shoal.service.ops import up
-from shoal.service.ops.up import Embedded, Wanted
+from shoal.service.ops.invitations import link
+from shoal.service.ops.up import Embedded
 from shoal.service.survey import Party, Survey
 
 LARGEST = 200_000  # bytes of a picture
@@ -36,16 +37,14 @@ MARGIN = 12  # pixels below
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
-class Asked(Wanted):
+def survey_of(shuffler: Party, analyzer: Party, now: int) -> Survey:
     """A survey as of ``shoal up``, with a name and a purpose."""
-
-    def survey(self, shuffler: Party, analyzer: Party, now: int) -> Survey:
-        """The same, named."""
-        return replace(
-            super().survey(shuffler, analyzer, now),
-            name="ways to work",
-            purpose="To plan paths, stops and stands for bicycles.",
-        )
+    about = {"question": QUESTION, "answers": ANSWERS, "people": PEOPLE}
+    return replace(
+        up.trial_survey(shuffler, analyzer, now, **about),  # type: ignore[arg-type]
+        name="ways to work",
+        purpose="To plan paths, stops and stands for bicycles.",
+    )
 
 
 class Studio:
@@ -92,12 +91,11 @@ class Studio:
 
 def answered(services: up.Local) -> None:
     """Batches that are published, and half of one that is not."""
-    for _ in range(BATCHES):
-        known = services.published()
-        services.crowd.send(services.crowd.begin(PEOPLE, before=known), lambda _done, _all: None)
+    for known in range(BATCHES):
+        services.send(services.begin(PEOPLE, before=known), lambda _done, _all: None)
         services.wait_for_more(known)
-    job = services.crowd.begin(PEOPLE // 2, before=BATCHES)
-    services.crowd.send(job, lambda _done, _all: None)
+    job = services.begin(PEOPLE // 2, before=BATCHES)
+    services.send(job, lambda _done, _all: None)
 
 
 def token(directory: Path) -> str:
@@ -112,9 +110,9 @@ def token(directory: Path) -> str:
         database.close()
 
 
-def survey_pages(studio: Studio, address: str) -> None:
+def survey_pages(studio: Studio, links: list[str]) -> None:
     """Before an answer at both widths, and after it."""
-    for name, size in (("phone", PHONE), ("desktop", DESKTOP)):
+    for (name, size), address in zip((("phone", PHONE), ("desktop", DESKTOP)), links, strict=False):
         with studio.page(size) as page:
             page.goto(address)
             expect(page.get_by_role("button", name="Send")).to_be_enabled()
@@ -158,22 +156,21 @@ def main(target: Path) -> int:
         sys.stderr.write(f"there is no Chromium: {components.reason('chromium')}\n")
         return 1
     target.mkdir(parents=True, exist_ok=True)
-    wanted = Asked(question=QUESTION, answers=ANSWERS, people=PEOPLE)
     with (
         tempfile.TemporaryDirectory() as directory,
-        up.running(Path(directory) / "trial", lambda: wanted) as (services, _new),
+        up.running(Path(directory) / "trial", survey_of) as services,
     ):
         services.wait_until_ready()
         answered(services)
-        secret = token(services.directory)
-        analyzer, survey = services.addresses.analyzer, str(services.survey.id)
+        secret = token(services.embedded.directory)
+        links = [link(services.survey, each) for each in services.spare_invitations()]
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=found[0], args=list(components.CHROMIUM_FLAGS)
             )
             studio = Studio(browser, target)
-            dashboard_pages(studio, analyzer, secret)
-            survey_pages(studio, f"{analyzer}/answer/{survey}")
+            dashboard_pages(studio, services.survey.analyzer.url, secret)
+            survey_pages(studio, links)
             browser.close()
     return 0
 

@@ -155,7 +155,7 @@ def test_who_can_answer_is_said(client, analyzer):
         assert f"{factor(epsilon)} (ε = {up(epsilon)})" in anybody
     people = page(client, analyzer.invited).of["promise"]
     assert "Who can answerOnly 60 people who were invited." in people
-    assert "Whoever invites is trusted to make up no people" in people
+    assert "You trust whoever invites to make up no people" in people
     assert "with the shuffler they could tell that you took part" in people
     assert "You can answer once. The shuffler sees to it" in people
     assert "at most 3 of those invited break the rules" in people

@@ -26,7 +26,12 @@ beforeEach(() => {
 const tag = (dataset) => {
   const put = [];
   embed({ dataset, src: "https://analyzer.example/embed.js", closest: () => null, after: (made) => put.push(made) }, NAME);
-  return put.map(({ survey, analyzer, compact }) => ({ survey, analyzer, ...(compact !== undefined && { compact }) }));
+  return put.map(({ survey, analyzer, compact, invitation }) => ({
+    survey,
+    analyzer,
+    ...(compact !== undefined && { compact }),
+    ...(invitation !== undefined && { invitation }),
+  }));
 };
 
 test("the survey that it names is put where it stands", () => {
@@ -35,6 +40,8 @@ test("the survey that it names is put where it stands", () => {
   assert.deepEqual(tag(elsewhere), [elsewhere]);
   const compact = { ...elsewhere, compact: "" };
   assert.deepEqual(tag(compact), [compact]);
+  const invited = { ...elsewhere, invitation: "0000-0000" };
+  assert.deepEqual(tag(invited), [invited]);
   assert.equal(said.callCount(), 0);
 });
 

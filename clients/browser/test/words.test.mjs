@@ -70,6 +70,14 @@ test("whoever has answered is told when and where results appear", () => {
   assert.equal(where, "with whoever runs analyzer.example, the analyzer");
 });
 
+test("a refused invitation is told in words, and that the answer is kept", () => {
+  for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /counts no more/]]) {
+    const [first, ...rest] = words.unadmitted(refusal);
+    assert.match(first, title);
+    assert.match(rest.join(" "), /kept on this device, already randomized, and did not count/);
+  }
+});
+
 test("what became of a report that was given up is a sentence", () => {
   const [, text] = words.givenUp("the shuffler refused it");
   assert.match(text, /^The shuffler refused it\. It is not sent again/);
