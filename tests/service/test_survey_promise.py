@@ -188,4 +188,4 @@ def test_more_reports_hide_better_dishonest_ones_and_repeated_ones_do_not():
     [(0.1, 10, 9), (0.9, 10, 1), (0.3, 10, 7), (0.35, 1000, 650), (0.999, 10, 0), (0.0, 0, 0)],
 )
 def test_honest_reports_are_counted_as_the_share_is_written(share, valid, honest):
-    assert Terms(delta=1e-6, admission=OpenFraction(dishonest=share)).honest(valid) == honest
+    assert OpenFraction(dishonest=share).honest(valid, 1) == honest

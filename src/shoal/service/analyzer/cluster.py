@@ -25,7 +25,7 @@ from shoal.engines import spark
 from shoal.errors import EngineError, ShoalError
 from shoal.protocols.base import Device
 from shoal.sealing import KeyPair
-from shoal.service.analyzer.decode import LocalRecords, Mask, Opened
+from shoal.service.analyzer.decode import Cells, LocalRecords, Mask, Opened
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.errors import ServiceError
 from shoal.service.keyring import Keyring, Protection
@@ -129,7 +129,7 @@ class Opener:
     ) -> tuple[bytes, bytes]:
         """What counts of a range; ``wanted`` has a bit for every record from the ``first`` on."""
         bits = np.unpackbits(np.frombuffer(wanted, dtype=np.uint8))[start - first : stop - first]
-        found = Opened.together(self._part(batch, start, stop).opened(bits.astype(bool)))
+        found = self._part(batch, start, stop).opened(bits.astype(bool))
         flags = np.packbits(np.concatenate([found.opens, found.counts])).tobytes()
         cells = b"" if found.cells is None else found.cells.astype("<i8").tobytes()
         return zlib.compress(flags, 1), zlib.compress(cells, 1)
@@ -159,16 +159,20 @@ class ClusterRecords:
         ]
         return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, TAG_BYTES)
 
-    def opened(self, wanted: Mask) -> Iterator[Opened]:
-        """Those that are wanted, a task at a time."""
+    def opened(self, wanted: Mask) -> Opened:
+        """Those that are wanted, a range each task."""
+        found = np.zeros((2, len(wanted)), dtype=bool)
+        total: Cells | None = None
         for start, stop in self._jobs():
             bits = np.packbits(wanted[start:stop]).tobytes()
             for row in self._run(start, stop, partial(self.opener.opened, bits, start)):
-                here = wanted[row.task * self.of_task : (row.task + 1) * self.of_task]
+                part = found[:, row.task * self.of_task : (row.task + 1) * self.of_task]
                 flags = np.frombuffer(zlib.decompress(row.data), dtype=np.uint8)
-                opens, counts = np.split(np.unpackbits(flags, count=2 * here.sum()) > 0, 2)
+                part[:] = np.unpackbits(flags, count=part.size).reshape(part.shape)
                 cells = np.frombuffer(zlib.decompress(row.cells), dtype="<i8").astype(np.int64)
-                yield Opened(opens, counts, cells if len(cells) else None)
+                if len(cells):
+                    total = cells if total is None else total + cells
+        return Opened(found[0], found[1], total)
 
     def _jobs(self) -> Iterator[tuple[int, int]]:
         """Ranges of records, each of as many tasks as the driver may receive hashes of at once.

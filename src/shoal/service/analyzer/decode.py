@@ -15,7 +15,7 @@ N - (records left out) have all of their messages.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,7 +47,7 @@ Cells = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A part of the records that were opened, one after the other.
+    """Records of which some were opened.
 
     ``opens`` and ``counts`` say of each whether it does; ``cells`` are the counts of those that do,
     None of none.
@@ -57,18 +57,6 @@ class Opened:
     counts: Mask
     cells: Cells | None
 
-    @classmethod
-    def together(cls, parts: Iterable[Opened]) -> Opened:
-        """Parts that follow each other, as one."""
-        whole = cls(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool), None)
-        every = [whole, *parts]
-        cells = [part.cells for part in every if part.cells is not None]
-        return cls(
-            np.concatenate([part.opens for part in every]),
-            np.concatenate([part.counts for part in every]),
-            np.sum(cells, axis=0) if cells else None,
-        )
-
 
 class Records(Protocol):
     """The records of a batch, wherever they are opened."""
@@ -76,8 +64,8 @@ class Records(Protocol):
     def tags(self) -> Rows:
         """16 bytes of each record's SHA-256: equal ones are the same record."""
 
-    def opened(self, wanted: Mask) -> Iterator[Opened]:
-        """Those that are wanted, opened and counted a part at a time."""
+    def opened(self, wanted: Mask) -> Opened:
+        """Those that are wanted, opened and counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,21 +86,23 @@ class LocalRecords:
         hashed = b"".join(tag for part in tags for tag in part)
         return np.frombuffer(hashed, dtype=np.uint8).reshape(-1, TAG_BYTES)
 
-    def opened(self, wanted: Mask) -> Iterator[Opened]:
+    def opened(self, wanted: Mask) -> Opened:
         """Those that are wanted."""
-        rows = np.frombuffer(self.body, dtype=np.uint8).reshape(len(wanted), -1)
-        for start in range(0, len(wanted), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            if not wanted[part].any():
-                continue
-            body = rows[part][wanted[part]].tobytes()
-            found = self.pool.open_records(self.wire, self.pair, body)
+        opens, counts = np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=bool)
+        cells: Cells | None = None
+        size = self.wire.record_bytes
+        places = np.flatnonzero(wanted)
+        rows = np.frombuffer(self.body, dtype=np.uint8).reshape(-1, size)
+        for start in range(0, len(places), AT_ONCE):
+            part = places[start : start + AT_ONCE]
+            found = self.pool.open_records(self.wire, self.pair, rows[part].tobytes())
+            opens[part] = found.opens
             sound = self.device.admissible(found.messages)
-            counts = found.opens.copy()
-            counts[counts] = sound
-            messages = found.messages[sound]
-            cells = cells_of(self.device, messages) if len(messages) else None
-            yield Opened(found.opens, counts, cells)
+            counts[part[found.opens][sound]] = True
+            if sound.any():
+                more = cells_of(self.device, found.messages[sound])
+                cells = more if cells is None else cells + more
+        return Opened(opens, counts, cells)
 
 
 def cells_of(device: Device, rows: Rows) -> Cells:
@@ -146,17 +136,15 @@ def decode(batch: Records, replayed: Callable[[Rows], Mask]) -> Admitted:
     known = replayed(tags[first])
     wanted = np.zeros(len(tags), dtype=bool)
     wanted[first[~known]] = True
-    opens, counts = np.zeros(len(tags), dtype=bool), np.zeros(len(tags), dtype=bool)
-    whole = Opened.together(batch.opened(wanted))
-    opens[wanted], counts[wanted] = whole.opens, whole.counts
-    fresh = counts[first]
+    opened = batch.opened(wanted)
+    opens, fresh = opened.opens[first], opened.counts[first]
     rejected = {
-        UNOPENED: int(copies[~known & ~opens[first]].sum()),
-        INADMISSIBLE: int(copies[~known & opens[first] & ~fresh].sum()),
+        UNOPENED: int(copies[~known & ~opens].sum()),
+        INADMISSIBLE: int(copies[~known & opens & ~fresh].sum()),
         REPEATED: int((copies[known | fresh] - 1).sum()),
         REPLAYED: int(known.sum()),
     }
-    return Admitted(tags[first[fresh]], rejected, whole.cells)
+    return Admitted(tags[first[fresh]], rejected, opened.cells)
 
 
 def packed(counts: Counts) -> bytes:

@@ -89,7 +89,8 @@ class Design:
     @property
     def crowd(self) -> int:
         """People among whom each report hides in the smallest batch."""
-        return self.terms.honest(self.batches.minimum) // self.reports_per_person
+        reports = self.reports_per_person
+        return self.terms.admission.honest(self.batches.minimum, reports) // reports
 
     @cached_property
     def plan(self) -> Plan:

@@ -409,7 +409,7 @@ class Survey(Stated):
 
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
-        return self.terms.honest(checks.count(0, valid=valid))
+        return self.admission.honest(checks.count(0, valid=valid), self.reports_per_person)
 
     def guarantee(self, valid: int) -> Guarantee:
         """What one person is promised if every batch with their reports has so many valid ones."""

@@ -41,10 +41,6 @@ class Terms:
     admission: Admission = _EVERYBODY
     participation: float = 1.0
 
-    def honest(self, valid: int) -> int:
-        """How many of so many valid reports may be counted on: n'."""
-        return self.admission.honest(valid, self.reports_per_person)
-
     @property
     def trusting(self) -> Terms:
         """The same if nobody were dishonest."""
@@ -74,7 +70,8 @@ TERMS = tuple(field.name for field in fields(Terms))
 
 def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
     """R adaptive rounds among floor(honest / R) people each; R = 1 is the accountant's answer."""
-    honest, reports = terms.honest(valid), terms.reports_per_person
+    reports = terms.reports_per_person
+    honest = terms.admission.honest(valid, reports)
     crowd = honest // reports  # people among whom each report hides, the person included
     if crowd < 1:
         raise UnreachableTargetError(
