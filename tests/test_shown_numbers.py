@@ -13,6 +13,7 @@ from factories import example
 from shoal.explain.text import down, measured, up
 from shoal.report.charts import Item
 from shoal.report.result import ColumnResult, Result
+from shoal.service.survey.promise import if_made_up
 from shoal.service.survey.summary import document as summary
 from shoal.service.survey.words import promise_document, sentences
 from shoal.values import Estimate
@@ -57,6 +58,8 @@ def renderings(survey):
 def test_every_rendering_shows_the_same_digits(survey):
     guarantee = survey.guarantee(PEOPLE)
     shown = {up(guarantee.epsilon), up(guarantee.local_epsilon), down(guarantee.lower)}
+    made_up = if_made_up(survey.device, survey.terms, PEOPLE)
+    shown |= {up(each.epsilon) for each in made_up if each.epsilon is not None}
     for name, text in renderings(survey).items():
         assert up(guarantee.epsilon) in text, name
         for digits in re.findall(r"\d+\.\d+", text):
