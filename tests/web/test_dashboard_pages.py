@@ -90,7 +90,6 @@ def analyzer(tmp_path_factory):
     made.invited = made.asking(
         name="invited",
         admission=Invited(entitled=300, dishonest=4),
-        reports_per_person=2,
         epsilon=2.0,
     )
     made.send(made.invited, [0] * 80 + [1] * 40)
@@ -375,7 +374,7 @@ def test_who_may_report_is_said_beside_every_result(analyzer, client):
     assert "(crowd assumed" in drawn
     assert "checked)<" in drawn
     people = page(client, analyzer.invited)
-    assert "300 people who were invited, 2 times each." in people.of["admission"]
+    assert "300 people who were invited, once each." in people.of["admission"]
     assert "Whoever invites is trusted to make up no people." in people.of["admission"]
     assert "dishonest people assumed: at most 4" in people.of["admission"]
     assert "the shuffler and whoever invites" in people.of["collusion"]

@@ -67,7 +67,7 @@ def uniformity(
     ``simulations``, or some 100/level where that is more.
 
     >>> import numpy as np
-    >>> verdict = uniformity(np.arange(20_000) % 10, k=20, epsilon=1.0, distance=0.2)
+    >>> verdict = uniformity(np.arange(5_000) % 10, k=20, epsilon=1.0, distance=0.4)
     >>> verdict.rejected
     True
     """
