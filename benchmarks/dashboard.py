@@ -92,7 +92,7 @@ class _Filled:
         held = store.collections.move(held, schema.RECEIVED, **values)
         none = np.empty((0, 16), dtype=np.uint8)
         decision = release_decision(self.survey, PEOPLE, counts)
-        admitted = Admitted(none, none, {"unopened": 0})
+        admitted = Admitted(none, {"unopened": 0})
         held = _there(store.collections.opened(held, admitted, counts, valid=PEOPLE, withheld=None))
         held = store.ledger.debit(held, decision)
         document = result_document(self.survey, decision, held, now=self.survey.not_before)

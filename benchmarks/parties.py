@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
+from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
@@ -155,6 +156,7 @@ class Parties:
         )
         self._databases = [self._database("shuffler"), self._database("analyzer")]
         self.shuffler = ShufflerStore(self._databases[0], directory / "shuffler", system_clock)
+        self.tokens: dict[SurveyId, str] = {}
         self.closed = 0.0  # when the last batch was
         self._advance = self.shuffler.batches.advance
         setattr(self.shuffler.batches, "advance", self._noted)  # noqa: B010 - not for mypy
@@ -195,7 +197,7 @@ class Parties:
         )
         self.shuffler.surveys.add(survey)
         self.analyzer.surveys.add(survey)
-        self.token = self.shuffler.tokens.add("benchmark", survey.id, _DAY)
+        self.tokens[survey.id] = self.shuffler.tokens.add("benchmark", survey.id, _DAY)
         return survey
 
     def worker(self, pool: Pool) -> ShufflerWorker:

@@ -151,7 +151,7 @@ def _published(parties: Parties, survey: Survey, pool: Pool, people: int) -> Ite
     closed, mixed = parties.closed, time.perf_counter()
 
     def source(survey: Survey) -> HttpSource:
-        return HttpSource(survey.shuffler.url, survey.id, parties.token)
+        return HttpSource(survey.shuffler.url, survey.id, parties.tokens[survey.id])
 
     with AnalyzerWorker(parties.analyzer, parties.analyzer_keys, source, pool) as analyzer:
         analyzer.step()
