@@ -308,7 +308,7 @@ class Class:
         reports = b"".join(body[:size] for body in bodies)
         codes = b"".join(body[size:] for body in bodies)
         received = self.store.reports.receive([Arrival(self.survey.id, 0, reports, codes)])
-        return received.new, received.refused[0]
+        return received.new, (received.refused or [{}])[0]
 
     def totals(self):
         return self.store.codes.totals(self.survey.id)

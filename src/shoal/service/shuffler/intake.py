@@ -227,7 +227,7 @@ class GroupCommit:
     def _commit(self, group: list[_Waiting]) -> None:
         try:
             arrivals = [arrival for waiting in group for arrival in waiting.arrivals]
-            refusals = iter(self._reports.receive(arrivals).refused)
+            refused = self._reports.receive(arrivals).refused
         except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
             # An unavailable store is so for all of them; a lock may concern only one.
             busy = isinstance(error, StoreBusyError)
@@ -239,7 +239,11 @@ class GroupCommit:
             for waiting in group:
                 self._commit([waiting])
         else:
-            _wake([(waiting, [*islice(refusals, len(waiting.arrivals))]) for waiting in group])
+            if not refused:
+                _wake([(waiting, refused) for waiting in group])
+                return
+            of_each = iter(refused)
+            _wake([(waiting, [*islice(of_each, len(waiting.arrivals))]) for waiting in group])
 
 
 def _wake(group: Sequence[tuple[_Waiting, Refusals | Exception]]) -> None:
@@ -313,7 +317,7 @@ class Intake:
             self.observe("network_share", share, "")
             if share >= _BURST:
                 _log.warning("burst_from_one_network")
-        if any(refused):
+        if refused and any(refused):
             self.addresses.charge_refusals(key, upload.refuse(refused))
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT

@@ -94,7 +94,10 @@ class Arrival:
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """How many reports were new; of every arrival, the positions of those refused, by reason."""
+    """How many reports were new; of every arrival, the positions of those refused, by reason.
+
+    ``refused`` is empty where none of them was.
+    """
 
     new: int
     refused: list[dict[str, list[int]]]
@@ -157,13 +160,10 @@ class Reports:
                 if taken:
                     self._refer(connection, taken, append([group.body for group in taken]))
             failpoints.reached("intake.after-commit")
-        return Received(
-            sum(group.new for group in groups.values()),
-            [
-                group.refused_between(start, end) if group.refused else {}
-                for group, start, end in places
-            ],
-        )
+        new = sum(group.new for group in groups.values())
+        if not any(group.refused for group in groups.values()):  # nearly always
+            return Received(new, [])
+        return Received(new, [group.refused_between(*between) for group, *between in places])
 
     def _admit(self, connection: sa.Connection, groups: Sequence[_Group]) -> None:
         """Spend the codes of a survey's reports, add their tags, and leave what is new."""
@@ -471,11 +471,12 @@ class _Group:
         """Take an arrival in; from where to where its reports are."""
         start, tags = len(self.tags), tags_of(arrival.reports, self.row.wire.report_bytes)
         size, codes = self.row.survey.admission.code_bytes, arrival.codes
-        wrong = len(codes) != len(tags) * size
-        checks.refuse(wrong, f"{len(tags)} codes of {size} bytes", codes=len(codes))
+        if len(codes) != len(tags) * size:
+            raise InvalidArgumentError("codes", len(codes), f"{len(tags)} codes of {size} bytes")
         self.tags += tags
         self._reports.append(arrival.reports)
-        self._codes.append(codes)
+        if size:
+            self._codes.append(codes)
         return start, len(self.tags)
 
     @property
