@@ -352,8 +352,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         text=True,
         check=True,
     ).stdout
-    # Kilobytes. The larger file is 330 MB longer; read at once it takes more than that.
-    assert int(grown) < 200_000
+    # Kilobytes. What is read ahead is 150 to 300 MB; read at once, the larger file takes 750 more.
+    assert int(grown) < 400_000
 
 
 @given(

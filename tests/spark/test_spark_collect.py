@@ -20,11 +20,11 @@ from shoal.errors import EngineError
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
-from shoal.service.analyzer.cluster import RECORDS, VARIABLE, Cluster, Mount, Opener
+from shoal.service.analyzer.cluster import RECORDS, Cluster, Mount, Opener
 from shoal.service.analyzer.collect import Collector
 from shoal.service.clock import ManualClock
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.secrets import LOWEST_COST
+from shoal.service.keyring.secrets import LOWEST_COST, VARIABLE
 from shoal.service.opening import Pool
 from spark_kit import spark_session, work
 

@@ -15,7 +15,7 @@ import typer
 from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, RefusedError, app, printable
-from shoal.cli.options import Engine, Excludes, Needs, Options, command, option
+from shoal.cli.options import MASTER, Engine, Excludes, Needs, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, show_result, working
 from shoal.service.clock import system_clock
@@ -51,7 +51,7 @@ class CollectOptions(SecretOptions, Options):
         "What opens records: processes of this machine (local, unless said), or Spark.", WORK
     )
     master: str | None = option(
-        "With --engine spark: its master (local[*] unless said), or sc://HOST of Spark Connect.",
+        MASTER,
         WORK,
         "URL",
     )

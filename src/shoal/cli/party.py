@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 KEPT = "What it keeps"
 SECRETS = "How secrets are kept"
 WORK = "How it works"
-_VARIABLE = "SHOAL_PASSPHRASE"
 
 
 # The algorithms that seal reports; the second resists quantum computers too.
@@ -96,24 +95,17 @@ class SecretOptions(BareOptions):
 
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""
-        if self.passphrase_file is not None:
-            from shoal.service.keyring import secrets
+        from shoal.service.keyring import secrets
 
-            path = self.passphrase_file
-            try:
-                text = secrets.read_private(path, known="the passphrase").decode("utf-8")
-            except UnicodeDecodeError:
-                raise RefusedError(f"cannot read {path}: it is not text in UTF-8") from None
-            if not "".join(text.splitlines()[:1]):
-                raise RefusedError(f"cannot read {path}: its first line should be a passphrase")
-            return text.splitlines()[0]
-        if os.environ.get(_VARIABLE):
-            return os.environ[_VARIABLE]
+        if self.passphrase_file is not None:
+            return secrets.read_passphrase(self.passphrase_file)
+        if os.environ.get(secrets.VARIABLE):
+            return os.environ[secrets.VARIABLE]
         if not sys.stdin.isatty():
             unprotected = ", or choose --protection none" if new else ""
             raise RefusedError(
-                f"a passphrase is needed: set {_VARIABLE}, or give --passphrase-file FILE, or run "
-                f"this at a terminal{unprotected}"
+                f"a passphrase is needed: set {secrets.VARIABLE}, or give --passphrase-file FILE, "
+                f"or run this at a terminal{unprotected}"
             )
         typed: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=new, err=True)
         return typed

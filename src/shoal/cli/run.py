@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app
 from shoal.cli.options import (
+    MASTER,
     Bounds,
     Engine,
     Excludes,
@@ -95,7 +96,7 @@ class RunOptions(Options):
         _WHERE,
     )
     master: str | None = option(
-        "With --engine spark: its master (local[*] unless said), or sc://HOST of Spark Connect.",
+        MASTER,
         _WHERE,
         "URL",
     )

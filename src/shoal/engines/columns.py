@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,6 @@ class Inputs(ABC):
     """What people have, as devices take it. It can be sent to where a part of the rows is."""
 
     source: Source
-    by_answer: ClassVar[bool] = False  # how many give each answer is all that is needed of them
 
     @property
     @abstractmethod
@@ -108,13 +107,29 @@ class Inputs(ABC):
         """The same as the device takes it."""
         return values
 
-    def totals(self, values: Any) -> Array:  # noqa: ANN401
-        """True totals of a chunk: a person's answer, or number, adds to them."""
-        raise NotImplementedError
+    def totals(self, values: Any) -> Array:  # noqa: ANN401, ARG002
+        """True totals of a chunk: a person's answer, or number, adds to them. None, unless said."""
+        return np.empty(0)
 
     @abstractmethod
     def size(self) -> tuple[int, int]:
         """How many rows the source has, and how many of them lack what is collected."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answering(Inputs):
+    """People of whom each has an answer: how many give each one is all that is needed of them."""
+
+    source: Column
+
+    @property
+    def nobody(self) -> Codes:
+        """No answers."""
+        return np.empty(0, dtype=np.int64)
+
+    def size(self) -> tuple[int, int]:
+        """All rows, and those without an answer."""
+        return self.source.size()
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,11 +229,9 @@ class Coded(Inputs):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Choices(Coded):
+class Choices(Answering, Coded):
     """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
 
-    source: Column
-    by_answer: ClassVar[bool] = True
     known: int  # labels before those that were added
     none: int | None
     other: int | None
@@ -280,15 +293,6 @@ class Choices(Coded):
             none=len(values) if none else None,
             other=len(labels) - 1 if listed else None,
         )
-
-    @property
-    def nobody(self) -> Codes:
-        """No answers."""
-        return np.empty(0, dtype=np.int64)
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those without an answer."""
-        return self.source.size()
 
     def chunks(self) -> Iterator[Codes]:
         """The number of everybody's answer."""
@@ -619,14 +623,20 @@ class Answers:
         checks.refuse(self.tally.height > MOST_ANSWERS, expected, column=name)
 
 
-class Source(ABC):
-    """A column, or columns that are read together, wherever their rows are."""
+class Source:
+    """A column, or columns that are read together: on this machine, unless an engine says so."""
 
     name: str
 
-    @abstractmethod
-    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
+    def counted(
+        self,
+        counting: Counting,
+        n: int,  # noqa: ARG002 - engines that read again compare it
+        bits: Randomness,
+        spend: Spend,
+    ) -> Iterator[Part]:
         """The counts of n people's reports, part by part: every row in one of them."""
+        return counting.parts(self, bits, spend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -653,16 +663,6 @@ class Column(Source):
 
     name: str
     frame: pl.LazyFrame
-
-    def counted(
-        self,
-        counting: Counting,
-        n: int,  # noqa: ARG002
-        bits: Randomness,
-        spend: Spend,
-    ) -> Iterator[Part]:
-        """The counts, a chunk at a time."""
-        return counting.parts(self, bits, spend)
 
     def groups(self, by: str) -> Answers:
         """The groups that the rows are in, as answers of the column that they are by."""
@@ -754,10 +754,6 @@ class Tallied(Source):
     last: int | None = None
     chunk: int = CHUNK
 
-    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:  # noqa: ARG002
-        """The counts, a chunk at a time."""
-        return counting.parts(self, bits, spend)
-
     def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
         """As those of a column, the same ones side by side."""
         import polars as pl
@@ -801,16 +797,6 @@ class Rows(Source):
     def name(self) -> str:  # type: ignore[override] # a field of columns
         """What the rows are called."""
         return spelled(self.names)
-
-    def counted(
-        self,
-        counting: Counting,
-        n: int,  # noqa: ARG002
-        bits: Randomness,
-        spend: Spend,
-    ) -> Iterator[Part]:
-        """The counts, a chunk at a time."""
-        return counting.parts(self, bits, spend)
 
     def size(self) -> tuple[int, list[int], int]:
         """How many rows there are, how many lack a number in each column, and in any."""

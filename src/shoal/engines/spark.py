@@ -27,6 +27,7 @@ import numpy as np
 from shoal import checks
 from shoal.engines import columns
 from shoal.engines.columns import (
+    Answering,
     Answers,
     Column,
     Counting,
@@ -120,7 +121,7 @@ class SparkColumn(Column):
     def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
         """The counts, task by task."""
         with spend("collect"):
-            if self.given and counting.inputs.by_answer:
+            if self.given and isinstance(counting.inputs, Answering):
                 answers = Tallied(self.name, self.given[-1], chunk=columns.CHUNK)
                 return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
             return _of_rows(self, counting, n, bits)

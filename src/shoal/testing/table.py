@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import columns as reading
-from shoal.engines.columns import Codes, Column, Counting, Inputs, label_of
+from shoal.engines.columns import Answering, Codes, Column, Counting, label_of
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
@@ -407,21 +407,10 @@ def _answers(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Listed(Inputs):
+class Listed(Answering):
     """Answers by their number in a list that has all of them; rows without one are left out."""
 
-    source: Column
-    by_answer: ClassVar[bool] = True
     labels: tuple[str, ...]
-
-    @property
-    def nobody(self) -> Codes:
-        """No answers."""
-        return np.empty(0, dtype=np.int64)
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those without an answer."""
-        return self.source.size()
 
     def chunks(self) -> Iterator[Codes]:
         """The number of everybody's answer."""

@@ -29,7 +29,7 @@ from shoal.service.analyzer.decode import Cells, LocalRecords, Mask, Opened
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.errors import ServiceError
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.keyring.secrets import protection_kind, read_private
+from shoal.service.keyring.secrets import VARIABLE, protection_kind, read_passphrase
 from shoal.service.opening import TAG_BYTES, Pool, Rows
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEYS = "keys"
-VARIABLE = "SHOAL_PASSPHRASE"
 RECORDS = 100_000  # of a task: some seconds of work
 _RETURNED = "task long, data binary, cells binary, error string"
 _SECRET_SETTING = f"spark.executorEnv.{VARIABLE}"
@@ -72,13 +71,11 @@ class Mount:
             return Protection.key_file(self.key_file)
         if kind != "passphrase":
             return Protection.none()
-        text = os.environ.get(VARIABLE, "")
         if self.passphrase_file is not None:
-            content = read_private(self.passphrase_file, known="the passphrase")
-            text = "".join(content.decode("utf-8").splitlines()[:1])
-        if not text:
+            return Protection.passphrase(read_passphrase(self.passphrase_file))
+        if not os.environ.get(VARIABLE):
             raise ServiceError(f"no passphrase: set {VARIABLE} there, or give --passphrase-file")
-        return Protection.passphrase(text)
+        return Protection.passphrase(os.environ[VARIABLE])
 
 
 @cache
@@ -129,9 +126,9 @@ class Opener:
     ) -> tuple[bytes, bytes]:
         """What counts of a range; ``wanted`` has a bit for every record from the ``first`` on."""
         bits = np.unpackbits(np.frombuffer(wanted, dtype=np.uint8))[start - first : stop - first]
-        found = self._part(batch, start, stop).opened(bits.astype(bool))
-        flags = np.packbits(np.concatenate([found.opens, found.counts])).tobytes()
-        cells = b"" if found.cells is None else found.cells.astype("<i8").tobytes()
+        opened = self._part(batch, start, stop).opened(bits.astype(bool))
+        flags = np.packbits(np.concatenate([opened.opens, opened.counts])).tobytes()
+        cells = b"" if opened.cells is None else opened.cells.astype("<i8").tobytes()
         return zlib.compress(flags, 1), zlib.compress(cells, 1)
 
     def _part(self, batch: BatchFile, start: int, stop: int) -> LocalRecords:
@@ -161,18 +158,20 @@ class ClusterRecords:
 
     def opened(self, wanted: Mask) -> Opened:
         """Those that are wanted, a range each task."""
-        found = np.zeros((2, len(wanted)), dtype=bool)
+        opens_and_counts = np.zeros((2, len(wanted)), dtype=bool)
         total: Cells | None = None
         for start, stop in self._jobs():
             bits = np.packbits(wanted[start:stop]).tobytes()
             for row in self._run(start, stop, partial(self.opener.opened, bits, start)):
-                part = found[:, row.task * self.of_task : (row.task + 1) * self.of_task]
+                start_of_task = row.task * self.of_task
+                part = opens_and_counts[:, start_of_task : start_of_task + self.of_task]
                 flags = np.frombuffer(zlib.decompress(row.data), dtype=np.uint8)
                 part[:] = np.unpackbits(flags, count=part.size).reshape(part.shape)
                 cells = np.frombuffer(zlib.decompress(row.cells), dtype="<i8").astype(np.int64)
                 if len(cells):
                     total = cells if total is None else total + cells
-        return Opened(found[0], found[1], total)
+        opens, counts = opens_and_counts
+        return Opened(opens, counts, total)
 
     def _jobs(self) -> Iterator[tuple[int, int]]:
         """Ranges of records, each of as many tasks as the driver may receive hashes of at once.
@@ -207,11 +206,11 @@ def _in_tasks(
         for task in batch.column(0).to_pylist():
             data, cells, error = b"", b"", None
             try:
-                found = BatchFile.read(path)
-                if found.header != header:
+                file = BatchFile.read(path)
+                if file.header != header:
                     raise ServiceError(f"{path} is another batch there")
                 start = task * size
-                data, cells = work(found, start, min(start + size, header.records))
+                data, cells = work(file, start, min(start + size, header.records))
             except (ShoalError, OSError) as problem:
                 error = str(problem)
             row = {"task": [task], "data": [data], "cells": [cells]}

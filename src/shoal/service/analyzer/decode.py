@@ -95,12 +95,12 @@ class LocalRecords:
         rows = np.frombuffer(self.body, dtype=np.uint8).reshape(-1, size)
         for start in range(0, len(places), AT_ONCE):
             part = places[start : start + AT_ONCE]
-            found = self.pool.open_records(self.wire, self.pair, rows[part].tobytes())
-            opens[part] = found.opens
-            sound = self.device.admissible(found.messages)
-            counts[part[found.opens][sound]] = True
-            if sound.any():
-                more = cells_of(self.device, found.messages[sound])
+            records = self.pool.open_records(self.wire, self.pair, rows[part].tobytes())
+            opens[part] = records.opens
+            admissible = self.device.admissible(records.messages)
+            counts[part[records.opens][admissible]] = True
+            if admissible.any():
+                more = cells_of(self.device, records.messages[admissible])
                 cells = more if cells is None else cells + more
         return Opened(opens, counts, cells)
 

@@ -58,6 +58,7 @@ DEFAULT_COST = 17  # n = 2^17, r = 8, p = 1: 128 MiB and about half a second
 LOWEST_COST, HIGHEST_COST = 10, 20
 _COSTS = {1 << cost for cost in range(LOWEST_COST, HIGHEST_COST + 1)}
 SHORTEST_KEY_FILE = 32
+VARIABLE = "SHOAL_PASSPHRASE"  # of the environment
 _BLOCK, _LANES = 8, 1
 _SALT_BYTES, _NONCE_BYTES, _KEY_BYTES = 16, 12, 32
 _KEY_FILE_INFO = b"shoal/1 keyfile"
@@ -123,6 +124,17 @@ def read_private(path: Path, *, known: str | None = None) -> bytes:
     if len(content) > LARGEST_FILE:
         raise KeyringError(f"cannot read {path}: it has more than {LARGEST_FILE} bytes")
     return content
+
+
+def read_passphrase(path: Path) -> str:
+    """The first line of a file that nobody else may read."""
+    try:
+        lines = read_private(path, known="the passphrase").decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise KeyringError(f"cannot read {path}: it is not text in UTF-8") from None
+    if not lines or not lines[0]:
+        raise KeyringError(f"cannot read {path}: its first line should be a passphrase")
+    return lines[0]
 
 
 def write_private(path: Path, content: bytes) -> None:
