@@ -220,3 +220,12 @@ def test_other_sets_of_outputs_are_looked_for_beyond_a_first_answer(family, n):
     assert shoal.profile(made(epsilon=largest), n=n).delta(0.5) <= 1e-6
     for beyond in (0.01, 0.15, 0.3):
         assert shoal.profile(made(epsilon=largest + beyond), n=n).delta(0.5) > 1e-6
+
+
+@pytest.mark.parametrize("near", [None, 1.0, 2.5, 4.0])
+def test_the_largest_local_epsilon_does_not_depend_on_where_the_search_begins(near):
+    """Other spaces of messages make delta fall again: at 3.2, not only up to 2.55."""
+    family = partial(shoal.ProjectiveGeometryResponse, k=50)
+    found = shoal.local_epsilon(family, epsilon=1, delta=1e-6, n=200, near=near)
+    assert found == pytest.approx(3.2077827, rel=1e-6)
+    assert shoal.amplify(family(epsilon=found), n=200, delta=1e-6).epsilon <= 1

@@ -22,8 +22,9 @@ from shoal.accounting.noise.near_central import (
     near_central_calibration,
     near_central_delta,
 )
-from shoal.protocols.counts import Difference, NearCentralCount, NearCentralSum
-from shoal.protocols.shares import RareCount
+from shoal.accounting.noise.near_central_histogram import CountLaw
+from shoal.protocols.counts import NearCentralCount, NearCentralSum
+from shoal.protocols.shares import Difference, RareCount
 from shoal.values import Counts, Envelopes
 
 CROWDED = {"central_epsilon": 2.0, "shape": 2.0, "pairs": 1.5}
@@ -402,7 +403,7 @@ def test_probabilities_are_those_of_the_law():
 @pytest.mark.parametrize("rate", [0.05, 0.9, 3.0])
 @pytest.mark.parametrize("times", [0.3, 1.0, 2.5])
 def test_limits_are_the_least_that_cover(rate, times):
-    difference = Difference(NegativeBinomial.geometric(rate).times(times))
+    difference = Difference(CountLaw.geometric(rate).times(times))
     size = 3000
     pmf = negative_binomial(times, times / math.expm1(rate), size)
     law = np.convolve(pmf, pmf[::-1])

@@ -14,8 +14,10 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.protocols import registry, shares
+from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
 from shoal.protocols.dummies import HashedDummies, PartitionedDummies, UniformDummies
+from shoal.protocols.histograms import LeanHistogram, RobustHistogram
 from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
 from shoal.protocols.split_and_mix import SplitAndMixSum, SplitAndMixVectors
 from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram, copies_table
@@ -31,6 +33,11 @@ MADE = {
     "sparse": SparseHistogram(k=7, gamma=0.1),
     "zero-sum": ZeroSumHistogram(k=7, gamma=0.1),
     "hashed-dummies": HashedDummies(k=10**6, buckets=300, dummies=1.25),
+    "near-central-lean": LeanHistogram(k=7, people=50, rate=1.0, pairs=3.0, shape=2.0),
+    "near-central-robust": RobustHistogram(k=7, people=50, rate=1.0, pairs=3.0),
+    "near-central-carriers": CarrierHistogram(
+        k=7, central_epsilon=1.0, pairs=3.0, people=50, carriers=1.0, fewest=50, most=30
+    ),
     "near-central": NearCentralCount(**NOISE),
     "zero-sum-count": ZeroSumCount(gamma=0.2),
     "coins": FairCoins(coins=0.3),

@@ -46,6 +46,8 @@ class PairLaw:
     second's, ``reversed_epsilon`` on that of the second over the first: 0 only if the two are the
     same, number for number.
     ``dropped`` is the blanket's mass on outputs that are counted as lost although it covers them.
+    ``tolerance`` is the relative width that delta is worth being enclosed to, if the atoms
+    themselves are no closer to the law that they stand for.
     """
 
     mass: Array
@@ -57,6 +59,7 @@ class PairLaw:
     reversed_epsilon: float
     error: float = 0.0
     dropped: float = 0.0
+    tolerance: float | None = None
 
     @classmethod
     def of(
@@ -178,6 +181,23 @@ class PairLaw:
         mass, rho0, rho1 = (part[~left_out] for part in (self.mass, self.rho0, self.rho1))
         return replace(self, mass=mass, rho0=rho0, rho1=rho1)
 
+    def without_rare(self, probability: float) -> PairLaw:
+        """The law in which the atoms of the largest ratios are lost: of so much probability.
+
+        A smaller blanket: an upper bound still, and far quicker to enclose at a larger delta.
+        """
+        rare = np.zeros(self.mass.size, dtype=bool)
+        for ratios in (self.rho0, self.rho1):
+            order = np.argsort(-ratios, kind="stable")
+            rare[order] |= np.cumsum((self.mass * ratios)[order]) <= probability
+        if not rare.any():
+            return self
+        gone = np.array([self.mass * self.rho0, self.mass * self.rho1])[:, rare]
+        lost = np.hstack([[self.lost0, self.lost1], gone])
+        lost = lost[:, np.lexsort((lost[1], lost[0]))]
+        dropped = self.dropped + math.fsum(self.mass[rare])
+        return replace(self.without(rare), lost0=lost[0], lost1=lost[1], dropped=dropped)
+
     def descending(self, source: PairLaw) -> PairLaw:
         """This law, computed from the atoms of another one: it errs where that one does."""
         return replace(
@@ -186,6 +206,7 @@ class PairLaw:
             reversed_epsilon=source.reversed_epsilon,
             error=self.error + source.error,
             dropped=self.dropped + source.dropped,
+            tolerance=source.tolerance,
         )
 
     def covering(self, other: PairLaw) -> PairLaw:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from shoal.accounting import catalog
-from shoal.accounting.devices import Crowd, Devices, Randomizer
+from shoal.accounting.devices import ALONE, Crowd, Devices, Randomizer
 from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
 from shoal.errors import OutOfRegimeError
 from shoal.explain import plots
@@ -78,10 +78,9 @@ class Comparisons(list[Comparison], Tabular):
         first = self[0]
         answers = [row.epsilon for row in self if row.epsilon]
         decimals = decimals_for(min([first.lower or math.inf, *answers]))
-        setting = (
-            f"ε at δ = {plain(first.delta)}, {first.n:,} honest people, "
-            f"ε0 = {plain(first.local_epsilon)}"
-        )
+        bounded = math.isfinite(first.local_epsilon)
+        local = f"ε0 = {plain(first.local_epsilon)}" if bounded else "reports have no finite ε0"
+        setting = f"ε at δ = {plain(first.delta)}, {first.n:,} honest people, {local}"
         lines = tuple(row.line(decimals) for row in self)
         reason = "some data set really loses this much"
         footer = ("lower bound", down_to(first.lower, decimals), reason)
@@ -144,14 +143,19 @@ def compare(
     )
     rows = []
     if randomizer is not None:
+        epsilon = profile.epsilon(delta)
+        remark = "the randomizer's own law"
+        alone = devices.alone(delta) if math.isinf(local) else None
+        if alone is not None and epsilon >= alone[0] * (1 - ALONE):
+            remark = "no better than a report by itself"
         own = row(
             name="blanket",
             title="Privacy blanket of the randomizer itself",
             citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
             status=catalog.Status.PROVED.value,
             scope=profile.scope,
-            epsilon=profile.epsilon(delta),
-            remark="the randomizer's own law",
+            epsilon=epsilon,
+            remark=remark,
         )
         rows.append(own)
     if math.isfinite(local):

@@ -15,6 +15,7 @@ from shoal.accounting.approximate import (
     clones_distance,
     optimal_distance,
 )
+from shoal.accounting.blanket import BallProfile
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
@@ -22,6 +23,7 @@ from shoal.errors import InvalidArgumentError, InvalidTypeError
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
+ALONE = 1e-6  # relative: an epsilon that is no better than that of one report
 _ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
 
 
@@ -91,14 +93,14 @@ class HasLaw(Protocol):
 
 @runtime_checkable
 class HasProfile(Protocol):
-    """A protocol with several messages: what all honest people send is analysed together."""
+    """What all honest people send is analysed together: several messages, noise in a ball."""
 
-    def profile(self, n: int) -> NoiseProfile:
+    def profile(self, n: int) -> NoiseProfile | BallProfile:
         """The curve of n honest people's messages."""
 
 
 Randomizer = BlanketLaw | HasLaw | HasProfile
-Profile = PrivacyProfile | ApproximateProfile | NoiseProfile
+Profile = PrivacyProfile | ApproximateProfile | NoiseProfile | BallProfile
 
 
 def law_of(randomizer: Randomizer) -> BlanketLaw:
@@ -106,7 +108,7 @@ def law_of(randomizer: Randomizer) -> BlanketLaw:
     if isinstance(randomizer, BlanketLaw):
         return randomizer
     if isinstance(randomizer, HasProfile):
-        expected = "a randomizer of one message here (several messages have no blanket law)"
+        expected = "a randomizer with a blanket law here (several messages have none)"
         raise InvalidArgumentError("randomizer", randomizer, expected)
     law = randomizer.law()
     if not isinstance(law, BlanketLaw):
@@ -206,6 +208,11 @@ class Devices:
             exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
         return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
+    def alone(self, delta: float) -> tuple[float, float] | None:
+        """The (eps0, delta) of one report of a randomizer that has no eps0, if it knows that."""
+        own = getattr(self.randomizer, "alone", None)
+        return None if own is None or not 0 < delta < 1 else (float(own(delta)), delta)
+
     @property
     def replacement_guarantee(self) -> tuple[float, float]:
         """The (eps0, delta0) that each report has by itself, for replacement of the datum."""
@@ -226,7 +233,7 @@ class Devices:
 
 
 def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profile:
-    expected = "no bound by name for several messages: they are accounted for by their noise"
+    expected = "no bound by name here: what is sent is accounted for by its noise"
     checks.refuse(bound is not None, expected, bound=bound)
     profile = protocol.profile(crowd.present)
     # Whether enough others take part does not depend on anybody's datum; with more of them there

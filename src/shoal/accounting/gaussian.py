@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from shoal.accounting.atoms import Array
@@ -22,6 +23,7 @@ from shoal.accounting.search import Side, crossing, log
 
 _LOG_ERROR = 1e-14  # of a logarithm of Phi, relative to 1 + its size
 _SMALLEST = 1e-300
+_ROOT = math.sqrt(2 * math.pi)
 
 
 def delta(mu: float, epsilon: float, *, side: Side = Side.UPPER) -> float:
@@ -55,6 +57,22 @@ def epsilon(mu: float, delta_: float, *, side: Side = Side.UPPER) -> float:
     tail = math.sqrt(-2 * math.log(delta_))
     cap = mu * (mu / 2 + tail)  # Phi(-t) <= e^(-t^2/2), and the other term only helps
     return crossing(log_delta, log(delta_), cap=cap, guess=0.9 * cap, side=side)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(0, sigma^2) as :meth:`BlanketLaw.from_density` takes it: quicker than SciPy's own."""
+
+    sigma: float
+
+    def logpdf(self, x: npt.ArrayLike) -> Array:
+        return -((np.asarray(x) / self.sigma) ** 2) / 2 - math.log(self.sigma * _ROOT)
+
+    def cdf(self, x: npt.ArrayLike) -> Array:
+        return np.asarray(scipy.special.ndtr(np.asarray(x) / self.sigma))
+
+    def sf(self, x: npt.ArrayLike) -> Array:
+        return np.asarray(scipy.special.ndtr(-np.asarray(x) / self.sigma))
 
 
 @dataclass(frozen=True, eq=False)

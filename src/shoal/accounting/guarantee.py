@@ -14,7 +14,7 @@ from shoal.explain.views import CurveViews, Explained, draw_curve
 
 NEIGHBOURING = "replacement"
 TRUST = "the shuffler hides who sent which report and does not collude with the analyzer"
-_RELATIONS = {NEIGHBOURING: "replacement: one person's datum becomes any other"}
+_REPLACED = ("one person's datum", "all rows of one person")  # of one report each, of several
 _TIGHT = 1e-3
 
 
@@ -25,7 +25,7 @@ class Guarantee(Explained):
     ``epsilon`` is an upper bound on the privacy loss at ``delta``; ``lower`` is a number that no
     better analysis of the same claim can go below (an explicit randomizer and data set reach it),
     computed when first asked for. ``local_epsilon`` (with ``local_delta``) holds even if everybody
-    else colludes. ``columns`` is how many reports each person makes in a round, one of each column.
+    else colludes. In a round each person makes so many ``reports`` on each of the ``columns``.
     ``profile`` is the whole curve, where the guarantee is one point of it.
     """
 
@@ -38,6 +38,7 @@ class Guarantee(Explained):
     local_delta: float = 0.0
     rounds: int = 1
     columns: int = 1
+    reports: int = 1
     neighbouring: str = NEIGHBOURING
     trust: str = TRUST
     lower_bound: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
@@ -47,6 +48,14 @@ class Guarantee(Explained):
     def lower(self) -> float:
         """How far any better analysis of the same claim could still go."""
         return self.lower_bound()
+
+    @property
+    def neighbours(self) -> str:
+        """Which data sets cannot be told apart, in words."""
+        if self.neighbouring != NEIGHBOURING:
+            return self.neighbouring
+        become = "becomes any other" if self.reports == 1 else "become any others"
+        return f"{NEIGHBOURING}: {_REPLACED[self.reports > 1]} {become}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,9 +68,10 @@ class Guarantee(Explained):
     def to_dict(self) -> dict[str, object]:
         """Plain values, as the command line's ``--json`` prints them; no local epsilon is None."""
         numbers = ("epsilon", "lower", "delta", "n", "local_epsilon", "local_delta", "rounds")
-        names = (*numbers, "theorem", "neighbouring", "trust")
+        names = (*numbers, "reports", "theorem", "neighbouring", "trust")
         values: dict[str, object] = {name: getattr(self, name) for name in names}
         values["local_epsilon"] = None if math.isinf(self.local_epsilon) else self.local_epsilon
+        values["replaced"] = _REPLACED[self.reports > 1]
         return values | {"assumptions": list(self.assumptions), "warnings": list(self.warnings)}
 
     def document(self, title: str = "") -> Document:
@@ -69,9 +79,11 @@ class Guarantee(Explained):
         people = f"{self.n:,} honest"
         if self.rounds > 1:
             people += f", {self.rounds:,} rounds"
+        if self.reports > 1:
+            people += f", {self.reports:,} reports each"
         lower = self._lower_fact()
-        reports = self.rounds * self.columns
-        each = "each report" if reports == 1 else f"one person's {reports:,} reports together"
+        many = self.rounds * self.columns * self.reports
+        each = "each report" if many == 1 else f"one person's {many:,} reports together"
         local = f"local ε0 = {up(self.local_epsilon)}"
         if self.local_delta:
             local += f", δ0 = {up(self.local_delta)}"
@@ -86,7 +98,7 @@ class Guarantee(Explained):
                 *([("lower bound", lower)] if lower else []),
                 ("people", people),
                 ("theorem", self.theorem),
-                ("neighbours", _RELATIONS.get(self.neighbouring, self.neighbouring)),
+                ("neighbours", self.neighbours),
                 ("trusted", self.trust),
                 ("no trust needed", local),
                 *zip(("assumes", *[""] * len(self.assumptions)), self.assumptions, strict=False),

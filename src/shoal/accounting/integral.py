@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -62,9 +62,11 @@ def enclose(pair: PairLaw, *, n: int, epsilon: float, tolerance: float | None = 
     """Enclosure of delta(epsilon) for n people and one ordered pair of inputs.
 
     Relative accuracy is kept in the far tail (delta = 1e-100). ``tolerance`` is the relative width
-    aimed at: 3e-4 by default, less where delta hardly depends on epsilon. The interval is valid
+    aimed at: the law's, or 3e-4, and less where delta hardly depends on epsilon. It is valid
     whatever its width.
     """
+    if pair.tolerance is not None:
+        tolerance = max(tolerance or 0.0, pair.tolerance)
     values = pair.values(epsilon)
     if values.max(initial=-math.inf) <= 0:
         # delta is 0, unless rounding hides a positive value.
@@ -304,9 +306,10 @@ def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
         part = slice(start, start + rows)
         half = np.outer(t[part] / 2, values)
         sine = np.sin(half)
-        real[part] = -2 * sine**2 @ weights
-        imaginary[part] = 2 * (sine * np.cos(half)) @ weights
-    return real, imaginary
+        half = np.multiply(sine, np.cos(half, out=half), out=half)
+        real[part] = np.square(sine, out=sine) @ weights
+        imaginary[part] = half @ weights
+    return -2 * real, 2 * imaginary
 
 
 def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
@@ -434,6 +437,17 @@ class Draws:
     log_probability: Array  # (terms,)
     log_tail: float  # log Pr[none of the listed terms]
 
+    @cached_property
+    def weights(self) -> tuple[float, Array]:
+        """The largest log-probability, and all probabilities relative to it: for every epsilon."""
+        peak = float(self.log_probability.max())
+        return peak, np.exp(self.log_probability - peak)
+
+    @cached_property
+    def most(self) -> float:
+        """The largest number of draws that are not of the implicit value."""
+        return float(self.counts.sum(axis=1).max(initial=0.0))
+
 
 @lru_cache(maxsize=64)
 def draws(pair: PairLaw, n: int) -> Draws | None:
@@ -473,8 +487,7 @@ def listed_sum(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclo
     sums = n * base + listed.counts @ steps
     size = float(sizes[listed.implicit])
     noise = 2 * ROUNDING * (n * size + listed.counts @ (sizes[listed.explicit] + size))
-    peak = float(listed.log_probability.max())
-    weights = np.exp(listed.log_probability - peak)
+    peak, weights = listed.weights
     masses = np.append(pair.mass, pair.rest)
     gain = n * float(masses @ np.maximum(values + 2 * ROUNDING * sizes, 0.0)) * math.exp(-peak)
     error, rest_error = _mass_errors(pair, listed, n)
@@ -503,8 +516,7 @@ def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
     rest_error = rate * min(1.0, math.fsum(pair.mass))
     if listed.implicit < pair.mass.size:
         return _RELATIVE_ERROR + n * rate, rest_error
-    most = float(listed.counts.sum(axis=1).max(initial=0.0))
-    return _RELATIVE_ERROR + most * rate + n * rest_error / pair.rest, 0.0
+    return _RELATIVE_ERROR + listed.most * rate + n * rest_error / pair.rest, 0.0
 
 
 def _largest_total(n: int, probability: float) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.atoms import NORMALISATION_TOLERANCE, AtomLike, PairLaw, distinct
 from shoal.errors import InvalidTableError
+
+if TYPE_CHECKING:
+    from shoal.accounting.density import NoiseDensity
 
 LARGEST_LOCAL_EPSILON = 300.0
 _CLAIM_TOLERANCE = 1e-12
@@ -42,6 +45,8 @@ class Claim:
     ``binary`` says that binary randomized response is covered, so that it bounds from below.
     ``clone_probability`` is that of the clone pair which the law is equivalent to, if it is one.
     ``categories`` is k if the claim is about k-ary randomized response.
+    ``gaussian`` says that reports are Gaussian: how far apart two of them can be, over sigma. Then
+    the curve of one of them is known exactly.
     """
 
     theorem: str = "privacy blanket"
@@ -50,6 +55,7 @@ class Claim:
     binary: bool = False
     clone_probability: float | None = None
     categories: int | None = None
+    gaussian: float | None = None
 
 
 PairLike = PairLaw | Iterable[AtomLike]
@@ -173,6 +179,54 @@ class BlanketLaw:
             witnesses=lambda: tables.witness_pairs(rows),
             claim=Claim(local_epsilon=local_epsilon),
         )
+
+    @classmethod
+    def from_density(
+        cls,
+        noise: NoiseDensity,
+        *,
+        low: float,
+        high: float,
+        local_epsilon: float | None = None,
+        step: float | None = None,
+        theorem: str = "privacy blanket of the density",
+    ) -> BlanketLaw:
+        """The law of a number between public bounds plus log-concave noise.
+
+        ``noise`` is a frozen distribution of ``scipy.stats``, or anything with its ``logpdf``,
+        ``cdf`` and ``sf``, right to 1e-14. Its density is positive and log-concave: that is checked
+        on two thousand outputs, and refused if it is not.
+        It covers every pair of numbers (docs/theory/beyond-pure.md), and needs no finite local
+        epsilon; if there is one, ``local_epsilon``, no output is counted as lost. Reports may be
+        rounded to low + ``step`` times a whole number, high among them: a lower bound is then of
+        what is sent.
+
+        >>> from scipy import stats
+        >>> law = BlanketLaw.from_density(stats.logistic(scale=0.5), low=0, high=1)
+        >>> law.local_epsilon, round(law.shuffle_index, 2)
+        (inf, 0.57)
+        """
+        from shoal.accounting import density
+        from shoal.accounting.gaussian import Normal
+
+        if local_epsilon is not None:
+            checks.positive(local_epsilon=local_epsilon)
+        pair, witnesses = density.envelope(
+            noise, low=low, high=high, local_epsilon=local_epsilon, step=step
+        )
+        alone = (high - low) / noise.sigma if isinstance(noise, Normal) else None
+        claim = Claim(theorem, local_epsilon=local_epsilon, gaussian=alone)
+        return cls([pair], witnesses=witnesses, claim=claim)
+
+    @property
+    def shuffle_index(self) -> float:
+        """How well reports hide among others: epsilon is about ``t/(index sqrt(n))`` for large n.
+
+        One over the standard deviation of (R_0 - R_1)/b under the blanket b, of the worst pair: all
+        that the guarantee of a large crowd depends on (docs/theory/beyond-pure.md; Takagi, Liew,
+        "Analysis of Shuffling Beyond Pure Local Differential Privacy", arXiv 2601.19154).
+        """
+        return min(1 / pair.spread(1) if pair.spread(1) else math.inf for pair in self.pairs)
 
     def participating(self, probability: float) -> BlanketLaw:
         """The law when each person reports only with this probability, unseen by the analyzer."""

@@ -23,6 +23,7 @@ from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Samples, convex_minorant, interpolated
 
 CELLS_PER_SPREAD = 50
+_SAMPLES_PER_SPREAD = 20  # chords in between cost 2e-4 of a composed epsilon
 LOST_MASS = 1e-18
 _MOST_CELLS = 4_000_000
 _TRUNCATED = 1e-15
@@ -73,7 +74,9 @@ def composed(terms: Sequence[tuple[Curve, int]]) -> tuple[PrivacyLossDistributio
 
     With a bound on the delta that rounding may have hidden.
     """
-    width = min(natural_discretization(curve) for curve, _ in terms)
+    # In one order, whatever the order given: rounding must not tell them apart.
+    terms = sorted(terms, key=lambda term: (natural_discretization(term[0]), term[1]))
+    width = natural_discretization(terms[0][0])
     width = max(width, *(_coarsest(curve) for curve, _ in terms))
     powers, error = [], 0.0
     for curve, rounds in terms:
@@ -95,11 +98,12 @@ def _coarsest(curve: Curve) -> float:
 
 @lru_cache(maxsize=32)
 def _samples(curve: Curve) -> Samples:
-    """The curve at its natural spacing, up to where delta is negligible."""
+    """The curve up to where delta is negligible."""
     width = natural_discretization(curve)
     end = max(width, curve.epsilon(max(LOST_MASS, curve.smallest_delta * (1 + _ROUNDED_UP))))
     close = min(end, _FINE_SPREADS * CELLS_PER_SPREAD * width)
-    fine = np.linspace(0.0, close, math.ceil(close / width) + 1)
+    spacing = width * CELLS_PER_SPREAD / _SAMPLES_PER_SPREAD
+    fine = np.linspace(0.0, close, math.ceil(close / spacing) + 1)
     epsilons = np.unique(np.append(fine, np.linspace(close, end, _COARSE_SAMPLES)))
     return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, overload
 
@@ -36,6 +36,8 @@ Numbers = Sequence[float] | Array
 # Samples between epsilon = 0, the epsilons of these deltas, and the end of the curve.
 _LEVELS = (1e-9, 1e-60)
 _COUNTS = (320, 160, 100)
+_RARE = 1e-4  # of delta: outputs that may as well be lost
+_QUICK_TOLERANCE = 1e-3
 
 
 class Curve(CurveViews):
@@ -221,22 +223,34 @@ class PrivacyProfile(Curve):
         if epsilon >= self.local_epsilon:
             return 0.0
         enclose = partial(integral.enclose, n=self.n, epsilon=epsilon, tolerance=tolerance)
-        return max(enclose(pair).upper for pair in self.law.pairs)
+        reached = max(enclose(pair).upper for pair in self.law.pairs)
+        if self.law.claim.gaussian is None:
+            return reached
+        from shoal.accounting import gaussian
+
+        # What is shuffled has what each report has by itself: that is a function of all of them.
+        return min(reached, gaussian.delta(self.law.claim.gaussian, epsilon))
 
     def quick_delta(self, epsilon: float) -> float:
-        """The same bound, at most 3e-4 relative above the curve."""
-        return self._delta(epsilon, integral.TOLERANCE)
+        """The same bound, at most 1e-3 relative above the curve."""
+        return self._delta(epsilon, _QUICK_TOLERANCE)
 
     def _epsilon(self, delta: float) -> float:
         """To 1e-7 relative."""
+        alone = math.inf
+        if self.law.claim.gaussian is not None:
+            from shoal.accounting import gaussian
+
+            alone = gaussian.epsilon(self.law.claim.gaussian, delta)
         if self.smallest_delta >= delta:
             raise UnreachableTargetError(
                 f"delta={delta:g}",
                 f"outputs possible under one input only have probability {self.smallest_delta:g}",
                 "ask for a larger delta, or give every output some probability under every input",
             )
-        pairs: Sequence[PairLaw] = self.law.pairs
-        answer, cap = 0.0, float(self.local_epsilon)
+        bounded = math.isfinite(self.local_epsilon)
+        pairs: Sequence[PairLaw] = (self if bounded else self.within(delta)).law.pairs
+        answer, cap = 0.0, min(float(self.local_epsilon), alone)
         # The pair that is worst at one answer is usually worst at the next: solve it first.
         while pairs and answer < cap:
             deltas = [integral.enclose(pair, n=self.n, epsilon=answer).upper for pair in pairs]
@@ -250,6 +264,14 @@ class PrivacyProfile(Curve):
             answer = max(answer, solved)
             pairs = [pairs[i] for i, at in enumerate(deltas) if at > delta and i != worst]
         return answer
+
+    def within(self, delta: float) -> PrivacyProfile:
+        """The same curve but for outputs that have a ten-thousandth of delta: they are lost.
+
+        An upper bound still. Where ratios are unbounded, it is far quicker to evaluate.
+        """
+        pairs = [pair.without_rare(_RARE * delta) for pair in self.law.pairs]
+        return replace(self, law=BlanketLaw(pairs, claim=self.law.claim))
 
     def lower_delta(self, epsilon: float) -> float:
         """A delta that some data set really has: no analysis of the same claim can beat it."""
@@ -284,6 +306,8 @@ class PrivacyProfile(Curve):
     @property
     def smallest_delta(self) -> float:
         """Probability of outputs that are possible under one input only."""
+        if self.law.claim.gaussian is not None:
+            return 0.0
         return max(float(pair.lost0[pair.lost1 == 0].sum()) for pair in self.law.pairs)
 
     @cached_property

@@ -3,7 +3,8 @@
 Every search of the library is one of these, so that rounding to the safe side is done here only:
 
 * :func:`least` and :func:`largest` halve a bracket of a monotone condition;
-* :func:`root_below` solves ``excess = 0`` in few evaluations, where ``excess <= 0``;
+* :func:`root_below` solves ``excess = 0`` in few evaluations, where ``excess <= 0``, and
+  :func:`secant_below` in fewer, from a guess;
 * :func:`crossing` follows a falling privacy curve. log delta(epsilon) is smooth, falling and nearly
   quadratic, so secant steps on ``sqrt(-2 log delta)`` (nearly linear) converge in a handful of
   evaluations.
@@ -20,6 +21,7 @@ from shoal.errors import UncertifiedError
 
 RELATIVE_TOLERANCE = 2e-8
 _MOST_STEPS = 200
+_MOST_SECANTS = 8
 
 Number = TypeVar("Number", int, float)
 
@@ -108,6 +110,37 @@ def root_below(
             part = at_a / (at_b - at_a) * at_c / (at_b - at_c)
             part += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
         part = min(1 - shortest, max(shortest, part))
+
+
+def secant_below(
+    excess: Callable[[float], float],
+    guess: float,
+    slope: float,
+    *,
+    tolerance: float,
+    cap: float = math.inf,
+) -> float | None:
+    """Where a rising ``excess`` becomes 0, from below and from a good guess; None if it is not one.
+
+    The first step goes by the ``slope`` that is expected, the others by secants. What is returned
+    was evaluated: at most 0, and within ``tolerance``, relative, of 0 by the last secant.
+
+    >>> round(secant_below(lambda x: x * x - 50, 7.0, 10.0, tolerance=1e-9), 6)
+    7.071068
+    """
+    at, value = guess, excess(guess)
+    for _ in range(_MOST_SECANTS):
+        if value <= 0 and (at >= cap or -value <= slope * tolerance * at):
+            return at
+        step = value / slope + tolerance * at / 2  # a little short of the root
+        previous, before, at = at, value, min(at - step, cap)
+        if not 0 < at != previous:
+            return None
+        value = excess(at)
+        slope = (value - before) / (at - previous)
+        if not 0 < slope < math.inf:
+            return None
+    return None
 
 
 def _halved(

@@ -170,6 +170,10 @@ class MultiMessageMechanism(Mechanism):
         checks.refuse(batch.n < 1, "at least one report", batch=batch.n)
         return batch
 
+    def surveyed(self, *, n: int, epsilon: float, delta: float) -> MultiMessageMechanism:  # noqa: ARG002
+        """What a service collects by for the same target: this, unless another costs it less."""
+        return self
+
     def kept(self, *, n: int, epsilon: float, delta: float) -> Self:
         """This mechanism, if n honest people's messages keep the target; else an error."""
         reached = self.profile(n).delta(epsilon)

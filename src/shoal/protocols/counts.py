@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from shoal import checks
 from shoal.accounting.noise.binary import binary_delta, binary_lambda
@@ -22,11 +21,12 @@ from shoal.accounting.noise.near_central import (
     near_central_calibration,
     near_central_delta,
 )
+from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.accounting.noise.profile import Divergence
 from shoal.errors import UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
-from shoal.protocols.shares import LaplaceMean, RareCount
+from shoal.protocols.shares import Difference, LaplaceMean, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, Support, SupportEstimates
 from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
@@ -37,6 +37,7 @@ from shoal.values import (
     Envelopes,
     Estimate,
     MeanEstimate,
+    Span,
     attributes,
     bounded_numbers,
     category_codes,
@@ -46,35 +47,6 @@ LARGEST_FRACTION = 1 - 2.0**-20
 _ROUNDING = 1e-14
 _NOISE = ("central_epsilon", "shape", "pairs")  # of NearCentralNoise
 _MINUS, _PLUS = 0, 1  # the numbers of the two messages, −1 and +1
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference of two independent counts of one law; discrete Laplace if it is geometric.
-
-    >>> Difference(NegativeBinomial.geometric(1.0)).limit(0.95)
-    3
-    """
-
-    law: NegativeBinomial
-
-    @property
-    def variance(self) -> float:
-        """Twice the variance of a count."""
-        return 2 * self.law.mean / (1 - self.law.ratio)
-
-    def limit(self, level: float) -> int:
-        """The least t whose probability of a difference from −t to t reaches the level."""
-        checks.open_probability(level=level)
-        if self.law.shape == 1:
-            # Pr[difference beyond ±t] = 2 q^(t+1)/(1 + q).
-            q = self.law.ratio
-            return max(0, math.ceil(math.log((1 - level) * (1 + q) / 2) / math.log(q)) - 1)
-        pmf, _ = self.law.probabilities()
-        both = np.asarray(scipy.signal.fftconvolve(pmf, pmf[::-1]))
-        middle = pmf.size - 1
-        within = both[middle] + np.concatenate([[0.0], 2 * np.cumsum(both[middle + 1 :])])
-        return min(int(np.searchsorted(within, level)), middle)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +155,7 @@ class _NearCentral(NumberedEnvelopes):
 
     def _error(self, n: int) -> Difference:
         """The law of the error of the sum over n people."""
-        law = NegativeBinomial.geometric(self._noise.rate)
-        return Difference(law if n == self.people else law.times(n / self.people))
+        return Difference(CountLaw.geometric(self._noise.rate).times(n / self.people))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,3 +432,7 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
     def _support(self) -> Support:
         """The estimate of the answer 1 is (Σy − n coins/2)/(n − n coins)."""
         return Support(1 - self.coins / 2, self.coins / 2)
+
+    @property
+    def _joint(self) -> Span:
+        return 0.0, 0.0

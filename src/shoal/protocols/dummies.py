@@ -111,8 +111,13 @@ class AmongDummies(MultiMessageMechanism):
 
     def _noise(self, outputs: int) -> float:
         """Variance of the dummies that one person adds to one of so many outputs."""
-        rare = self.sometimes / outputs
-        return self.always / outputs * (1 - 1 / outputs) + rare * (1 - rare)
+        return float(self._spread(1 / outputs, 1 / outputs))
+
+    def _spread(self, mean: Array | float, square: Array | float) -> Array | float:
+        """Variance of what one person's dummies count, if each does so much on average."""
+        return self.always * (square - mean**2) + self.sometimes * (
+            square - self.sometimes * mean**2
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +173,10 @@ class UniformDummies(AmongDummies, AnswerEnvelopes):
         return NoisyCounts.of(
             counts.cells, (always, (counts.n, self.sometimes / self.k)), n=counts.n
         )
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """Of the dummies alone."""
+        return self._spread(total / self.k, squares / self.k) + 0 * own
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""
@@ -336,6 +345,13 @@ class HashedDummies(AmongDummies, AnswerMechanism):
             granularity=step / (1 + everybody / step**2 / 3),
             empty_error=math.sqrt(nobody),
         )
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """Of the dummies, and of all other answers at once in the same bucket, at the worst."""
+        c, buckets = self.collision, self.buckets
+        square = (squares + (total**2 - squares) * c) / buckets
+        shared = c * (1 - c) * (total - own) ** 2
+        return np.asarray((self._spread(total / buckets, square) + shared) / (1 - c) ** 2)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Of the dummies, and of the other answers in the same bucket."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 from shoal import checks
 from shoal.protocols.base import Device, MultiMessageMechanism
@@ -16,6 +16,8 @@ ANSWERS = {
     "sparse": ("zero_sum", "SparseHistogram"),
     "zero-sum": ("zero_sum", "ZeroSumHistogram"),
     "hashed-dummies": ("dummies", "HashedDummies"),
+    "near-central-lean": ("histograms", "LeanHistogram"),
+    "near-central-robust": ("histograms", "RobustHistogram"),
 }
 BITS = {
     "near-central": ("counts", "NearCentralCount"),
@@ -26,8 +28,10 @@ NUMBERS = {
     "split-and-mix": ("split_and_mix", "SplitAndMixSum"),
     "near-central-sum": ("counts", "NearCentralSum"),
 }
+# Made for surveys of the service, from the near-central histogram that is planned.
+SURVEYS = {"near-central-carriers": ("carriers", "CarrierHistogram")}
 VECTORS = {"split-and-mix-vectors": ("split_and_mix", "SplitAndMixVectors")}
-PROTOCOLS = {**ANSWERS, **BITS, **NUMBERS, **VECTORS}
+PROTOCOLS = {**ANSWERS, **SURVEYS, **BITS, **NUMBERS, **VECTORS}
 NAMES = (*randomizers.NAMES, *PROTOCOLS)
 
 
@@ -40,9 +44,10 @@ def protocol(name: str) -> type[MultiMessageMechanism]:
     return cast("type[MultiMessageMechanism]", getattr(home, attribute))
 
 
-def calibration(name: str) -> Callable[..., MultiMessageMechanism]:
+def calibration(name: str) -> Callable[..., Device]:
     """What makes such a mechanism with the least noise for n honest people, epsilon and delta."""
-    made: Callable[..., MultiMessageMechanism] = protocol(name).calibrated  # type: ignore[attr-defined]
+    kind: Any = randomizers.by_name(name) if name in randomizers.CALIBRATED else protocol(name)
+    made: Callable[..., Device] = kind.calibrated
     return made
 
 
@@ -50,7 +55,7 @@ def restored(description: Mapping[str, object]) -> Device:
     """The mechanism of a description."""
     parameters = {key: value for key, value in description.items() if key != "name"}
     name = str(description.get("name"))
-    if name not in NAMES:
+    if name not in NAMES and name not in randomizers.CALIBRATED:
         raise randomizers.unknown(name, NAMES)
     kind = protocol(name) if name in PROTOCOLS else randomizers.by_name(name)
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]

@@ -13,7 +13,9 @@ Estimates have the exact law of their error: limits that hold at any level, for 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
@@ -26,6 +28,7 @@ import scipy
 from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
+from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.protocols.base import Whole
 from shoal.randomizers.base import Integers
 from shoal.randomness import Randomness
@@ -45,6 +48,10 @@ _LOST = 1e-12  # probability that any of all people's shares had to be cut off
 _FIXED = 2.0**57
 _FEW = 24
 _REACH = 40.0  # standard deviations, and as many counts: what is beyond has no mass to speak of
+_SAFE = 1e-9  # of a probability, for the rounding of tails
+_FLOAT = float(np.finfo(np.float64).eps)
+_DIRECT = 1 << 14  # counts whose differences are added up one by one, to full relative accuracy
+_FFT = 1e-16  # error of each probability where they are not
 _LISTED = 512  # weights that a description spells out; of more it has the hash
 
 
@@ -91,6 +98,17 @@ class CountTable:
         error = omitted + (_ROUNDING + 2.0**-50) * float(np.delete(pmf, likeliest).sum())
         return cls(np.cumsum(weights, dtype=np.uint64), error + pmf.size / float(_TOTAL))
 
+    @classmethod
+    def exact(cls, probabilities: Sequence[Decimal], *, omitted: float) -> CountTable:
+        """Probabilities of 0, 1, ..., of far more digits than 2^62 has; the rest is ``omitted``.
+
+        Whole multiples of 2^-62, from below; the likeliest count has what is missing to one.
+        """
+        weights = [int(p * _TOTAL) for p in probabilities]
+        weights[weights.index(max(weights))] += _TOTAL - sum(weights)
+        steps = np.cumsum(np.array(weights, dtype=np.uint64), dtype=np.uint64)
+        return cls(steps, omitted + len(weights) / float(_TOTAL))
+
     @property
     def integers(self) -> str | list[str]:
         """The steps, or of very many the SHA-256 of their 64-bit big-endian numbers."""
@@ -128,7 +146,7 @@ class RareCount:
     error: float
 
     @classmethod
-    def of(cls, probability: float, amount: CountTable, *, error: float) -> RareCount:
+    def of(cls, probability: float | Decimal, amount: CountTable, *, error: float) -> RareCount:
         """Above 0 with this probability; ``amount`` draws by how much it is above 1 then."""
         digits = divmod(int(Fraction(probability) * _TOTAL**2), _TOTAL)
         return cls(digits, amount, error + _CUT_OFF)
@@ -198,6 +216,88 @@ class RareCount:
         counts = np.zeros(size, dtype=np.int64)
         counts[holders] = 1 + self.amount.draw(holders.size, randomness)
         return counts
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two independent counts of one law; discrete Laplace if it is geometric.
+
+    >>> error = Difference(CountLaw.geometric(1.0))
+    >>> error.limit(0.95), error.limits(0.95), error.times(9).limits(0.95)
+    (3, (-3, 2), (-8, 8))
+    """
+
+    law: CountLaw
+
+    def times(self, number: float) -> Difference:
+        """The sum of so many independent ones."""
+        return Difference(self.law.times(number))
+
+    @property
+    def variance(self) -> float:
+        """Twice the variance of a count."""
+        return 2 * self.law.variance
+
+    @property
+    def fourth(self) -> float:
+        """Its fourth cumulant: twice shape q (1 + 4q + q²)/(1 − q)⁴."""
+        q = 1 / (1 + self.law.shape / self.law.mean)
+        return 2 * self.law.mean * (1 + 4 * q + q**2) / (1 - q) ** 3
+
+    def limit(self, level: float) -> int:
+        """The least t whose probability of a difference from −t to t reaches the level."""
+        checks.open_probability(level=level)
+        return self.quantile((1 - level) / 2)
+
+    def limits(self, level: float, *, among: int = 1) -> tuple[int, int]:
+        """The fewest whole numbers in a row that a difference is among, with this probability.
+
+        The law is symmetric and falls on either side: they are −t, ..., t or −t, ..., t − 1. Of
+        several independent differences, ``among`` so many, all are within them together.
+        """
+        checks.open_probability(level=level)
+        outside = -math.expm1(math.log(level) / among) if among > 1 else 1 - level
+        reach = self.quantile(outside / 2)
+        both = self.beyond(reach) + self.beyond(reach - 1) if reach else 1.0
+        return -reach, reach - (both <= outside * (1 - _SAFE))
+
+    def quantile(self, tail: float) -> int:
+        """The least t >= 0 with Pr[difference > t] <= tail."""
+        checks.open_probability(tail=tail)
+        tail *= 1 - _SAFE
+        if self.law.shape == 1:
+            log_q = -math.log1p(1 / self.law.mean)
+            guess = math.floor((math.log(tail) + math.log1p(math.exp(log_q))) / log_q)
+            return next(t for t in range(max(0, guess - 2), guess + 3) if self.beyond(t) <= tail)
+        beyond = self._tails
+        expected = f"tails of {beyond[-1]:.3g} or more"
+        checks.refuse(tail < beyond[-1], expected, tail=tail)
+        return int(np.searchsorted(-beyond, -tail))
+
+    def beyond(self, reach: int) -> float:
+        """Pr[difference > t] for a whole number t >= 0, from above."""
+        if self.law.shape == 1:  # q^(t+1)/(1 + q)
+            log_q = -math.log1p(1 / self.law.mean)
+            return math.exp((reach + 1) * log_q) / (1 + math.exp(log_q))
+        return float(self._tails[min(reach, self._tails.size - 1)])
+
+    @property
+    def _tails(self) -> Array:
+        return _tails(self.law)
+
+
+@lru_cache(maxsize=64)
+def _tails(law: CountLaw) -> Array:
+    """Pr[X − Y > t] for t = 0, 1, ... and independent X, Y of one law, from above."""
+    window = law.window()
+    pmf, rest = window.pmf, 2 * window.outside
+    if pmf.size <= _DIRECT:
+        both = np.convolve(pmf, pmf[::-1])[pmf.size :]  # differences 1, 2, ...
+        both *= 1 + 2 * window.error + 4 * _FLOAT * pmf.size
+    else:
+        both = np.asarray(scipy.signal.fftconvolve(pmf, pmf[::-1]))[pmf.size :]
+        rest += _FFT * pmf.size
+    return np.append(np.cumsum(both[::-1])[::-1], 0.0) + rest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -250,6 +250,16 @@ class ZeroSum(AnswerEnvelopes):
             shown / n, errors / n, n, step=1 / n, empty_error=empty, excess=excess, gamma=self.gamma
         )
 
+    def unbiased(self, estimate: Estimate) -> Array:
+        """Copies less those expected, whatever they are."""
+        assert isinstance(estimate, ZeroRuleEstimate)  # noqa: S101 - what estimate() gives
+        shown = estimate.excess / estimate.n + self.gamma
+        return np.append(1 - shown, shown) if shown.size < self.k else shown
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person withholds, an answer's independent of the others'."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
+
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Mean squared error of each fraction, given the true ones: the rule's bias included."""
         counts = np.round(np.asarray(frequencies, dtype=np.float64) * n, 6)
@@ -498,6 +508,10 @@ class SparseHistogram(AnswerEnvelopes):
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""
         return np.full(np.shape(frequencies), self.gamma * (1 - self.gamma) / n)
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person adds, an answer's independent of the others'."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
 
     def threshold(self, n: int, beta: float) -> int:
         """No answer that nobody gave gets more messages, with probability 1 − beta for all of them.

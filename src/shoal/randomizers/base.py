@@ -140,6 +140,24 @@ class Mechanism(Auditable, ABC):
         """The most messages that one person sends: what an envelope has room for."""
 
     @property
+    def absent(self) -> bytes | None:
+        """The bytes of a slot that is not sent; None if everybody sends all slots.
+
+        Only where the shuffler may see how many messages each person sends. Then it adds messages
+        of :attr:`padding` until there are :meth:`records`.
+        """
+        return None
+
+    @property
+    def padding(self) -> bytes:
+        """A message that says nothing, where there is one."""
+        raise NotImplementedError
+
+    def records(self, reports: int, *, honest: int) -> int:
+        """How many messages a batch of so many reports has; so many are ``honest`` at least."""
+        return reports * self.slots
+
+    @property
     def integers(self) -> Integers:
         """The whole numbers that the sampler draws by, as this machine derives them.
 
@@ -188,6 +206,8 @@ class TakesAnswers(Auditable):
 class AnswerMechanism(TakesAnswers, Mechanism):
     """Collects one of k answers."""
 
+    laplace: ClassVar[bool] = False  # independent Laplace errors, where others are nearly normal
+
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer."""
@@ -195,6 +215,81 @@ class AnswerMechanism(TakesAnswers, Mechanism):
     @abstractmethod
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of n people."""
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """At most the variance of one person's part in a weighted sum of estimated fractions.
+
+        The weights, none negative, sum to ``total`` and their squares to ``squares``; that of the
+        person's own answer is ``own``. Whatever the errors of different answers have to do with
+        each other, standard deviations add up at most (mechanisms know better).
+        """
+        everybody, spread = np.eye(1, self.k)[0], np.full(self.k, 1 / self.k)
+        largest = max(float(self.variance(f, n=1).max()) for f in (everybody, spread))
+        return np.broadcast_to(total**2 * largest, np.broadcast_shapes(own.shape, total.shape))
+
+    def total_variance(self, size: float, fraction: float, *, n: int) -> float:
+        """At most the variance of the estimated fraction of n people with one of ``size`` answers.
+
+        Which this fraction of them has; by these answers or by the others, as :meth:`totals` does.
+        """
+        own, sizes = np.array([0.0, 1.0]), np.array([size, self.k - size])
+        direct, other = (self.total_spread(own, each, each) for each in sizes)
+        spread = direct if direct.max() <= other.max() else other[::-1]
+        return float((1 - fraction) * spread[0] + fraction * spread[1]) / n
+
+    def unbiased(self, estimate: Estimate) -> Array:
+        """The estimated fractions without any rule that biases them."""
+        return estimate.frequencies
+
+    def totals(
+        self, estimate: Estimate, starts: Codes, stops: Codes, *, last: float = 0.0
+    ) -> Estimate:
+        """Fractions of people with an answer from a start up to a stop, with their errors.
+
+        ``last`` is the weight of the last answer in totals that stop before it. What is estimated
+        is the total or, as everybody has one answer, what is left of 1 by the rest: whichever has
+        the smaller error, which is known before the data is. The variance is that of one report's
+        part, given each answer, and at most linear in the fraction (see :meth:`total_spread`).
+        """
+        sums, before = np.append(0.0, np.cumsum(self.unbiased(estimate))), stops < self.k
+        values = sums[stops] - sums[starts] + np.where(before, last, 0.0) * (sums[-1] - sums[-2])
+        return self.sums(estimate, values, stops - starts, before=before, last=last)
+
+    def sums(
+        self,
+        estimate: Estimate,
+        values: Array,
+        sizes: Codes,
+        *,
+        before: Flags | bool = False,
+        last: float = 0.0,
+    ) -> Estimate:
+        """Fractions of people with one of so many answers, whose unbiased estimates sum to values.
+
+        As of :meth:`totals`, whichever answers these are; ``last`` is added ``before`` the last.
+        """
+        beside, size = np.where(before, last, 0.0), sizes.astype(np.float64)
+
+        def spread(own: Sequence[float], size: Array, beside: Array) -> Array:
+            """Of people outside, inside and with the last answer (rows)."""
+            total = size + beside
+            return self.total_spread(np.minimum.outer(own, total), total, size + beside**2)
+
+        direct = spread([0.0, 1.0, last], size, beside)
+        other = spread([1.0, 0.0, 1 - last], self.k - before - size, before - beside)
+        nearer = direct.max(axis=0) <= other.max(axis=0)
+        nobody, everybody, some = np.where(nearer, direct, other)
+        slope = everybody - nobody
+        nobody = nobody + np.maximum(0.0, some - nobody - last * slope)
+        values = np.where(nearer, values, values + 1 - self.unbiased(estimate).sum())
+        return Estimate(
+            values,
+            np.sqrt((nobody + slope * np.clip(values, 0.0, 1.0)) / estimate.n),
+            estimate.n,
+            variance_slope=slope / estimate.n,
+            step=estimate.step,
+            granularity=estimate.granularity,
+        )
 
     def gap_estimator(self, first: int, second: int) -> Callable[[Batch], float] | None:
         """The estimated fraction of one answer, less that of the other."""
@@ -424,6 +519,21 @@ class SupportEstimates(AnswerMechanism):
             granularity=step / (1 + lies / 3),
             empty_error=math.sqrt(nobody),
         )
+
+    @property
+    def _joint(self) -> Span:
+        """At most how often a message supports two other answers, and the true one and another."""
+        return self._support.other, self._support.other
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """Of the weights of the answers that a message supports, over P - Q."""
+        true, other = self._support.true, self._support.other
+        two, with_truth = self._joint
+        rest, rest_squares = total - own, squares - own**2
+        second = own**2 * true + rest_squares * other
+        second = second + 2 * own * rest * with_truth + (rest**2 - rest_squares) * two
+        mean = own * true + rest * other
+        return np.asarray(np.maximum(second - mean**2, 0.0) / (true - other) ** 2)
 
     @property
     def reach(self) -> Span | None:

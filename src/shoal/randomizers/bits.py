@@ -31,7 +31,7 @@ from shoal.randomizers.base import (
     source,
 )
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Counts, Flags, Messages, category_codes
+from shoal.values import Array, Counts, Flags, Messages, Span, category_codes
 
 CELLS_AT_ONCE = 1 << 20
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
@@ -199,6 +199,10 @@ class UnaryEncoding(BitRandomizer):
         true, false = self._weights
         return Support(true / _SCALE, false / _SCALE)
 
+    @property
+    def _joint(self) -> Span:
+        return self._support.other**2, self._support.true * self._support.other
+
 
 def _coins(weight: int, size: int, randomness: Randomness) -> Flags:
     """Independent coins, heads with probability exactly weight/2^32."""
@@ -353,6 +357,16 @@ class SubsetSelection(BitRandomizer):
         w, total = self._w, self._odds.total
         others = self._odds.raised * (w - 1) + (total - self._odds.raised) * w
         return Support(self._odds.raised / total, others / ((self.k - 1) * total))
+
+    @property
+    def _joint(self) -> Span:
+        """Of the other answers a set holds (w - 1)(w - 2) pairs with the truth, w (w - 1) without.
+
+        There is no pair of other answers if there are two answers only.
+        """
+        k, w, true = self.k, self._w, self._support.true
+        pairs = true * (w - 1) * (w - 2) + (1 - true) * w * (w - 1)
+        return pairs / max(1, (k - 1) * (k - 2)), true * (w - 1) / (k - 1)
 
 
 def _completed(

@@ -33,7 +33,7 @@ from shoal.randomizers.base import (
 )
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, category_codes
+from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, Span, category_codes
 
 PRIME = (1 << 61) - 1
 
@@ -184,6 +184,13 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
         shared, pairs = collisions(self.g)
         other = shared * high + (pairs - shared) * low
         return Support(high / total, other / (pairs * total))
+
+    @property
+    def _joint(self) -> Span:
+        """Two answers share a bucket with probability c, and it is sent with at most P."""
+        shared, pairs = collisions(self.g)
+        both = shared / pairs * self._support.true
+        return both, both
 
     def trial_inputs(self) -> tuple[Hashable, ...]:
         """Some answers; of an open domain, some texts."""

@@ -104,6 +104,10 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates)
     def _support(self) -> Support:
         return Support(self._odds.high / self._odds.total, self._odds.low / self._odds.total)
 
+    @property
+    def _joint(self) -> Span:
+        return 0.0, 0.0
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -295,6 +299,17 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
             # An empty answer's own fluctuation must not lower its error.
             empty_error=np.sqrt(np.maximum(squares, least) / counts.n),
         )
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the weights of the answers in one block, signed by their patterns.
+
+        A message in a block counts with the squares of the block's weights, and with the products
+        of two of them whose patterns together are the person's own; neither exceeds the number of
+        answers in a block, as no weight exceeds 1.
+        """
+        scale, least = self._scale
+        shared = np.minimum(squares, -(-self.k // self.layout.blocks))
+        return np.asarray(least * squares + 2 * scale * shared - own**2)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of all k answers."""
@@ -616,6 +631,21 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
     @cached_property
     def _support(self) -> Support:
         return self.space.support(self._odds.high, self._odds.low)
+
+    @property
+    def _joint(self) -> Span:
+        """Of two points and the true one, none on the line of the others."""
+        space, (high, low, total) = self.space, (self._odds.high, self._odds.low, self._odds.total)
+        two, three = space.points(space.t - 2), space.points(space.t - 3)
+        return (three * high + (two - three) * low) / total, two * high / total
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """As if no three points were on a line, and what q - 1 points on each line add at most."""
+        apart, on_line = self._joint
+        rest, rest_squares = total - own, squares - own**2
+        pairs = np.minimum((self.space.q - 1) * rest_squares, rest**2 - rest_squares)
+        more = (on_line - apart) * pairs / (self._support.true - self._support.other) ** 2
+        return super().total_spread(own, total, squares) + more
 
     def estimate(self, batch: Batch | Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer, from the messages orthogonal to it."""

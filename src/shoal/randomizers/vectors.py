@@ -98,8 +98,65 @@ class CapNoise(Noise):
         return np.asarray(self.norm * np.sqrt(variances))
 
 
+class CoordinateMessages(Randomizer, VectorMechanism):
+    """Reports that are vectors of whole numbers, 32 bits a coordinate."""
+
+    @abstractmethod
+    def _possible(self, reports: Messages) -> Flags:
+        """Which rows a device can have sent."""
+
+    @abstractmethod
+    def _impossible(self, reports: Messages) -> InvalidArgumentError:
+        """What is wrong with rows that none can have sent."""
+
+    @property
+    def message_bits(self) -> float:
+        """32 bits per coordinate."""
+        return 32.0 * self.dimension
+
+    @property
+    def message_bytes(self) -> int:
+        """Four bytes per coordinate."""
+        return 4 * self.dimension
+
+    def tally(self, messages: Messages) -> Counts:
+        """Sums of the coordinates, as whole numbers."""
+        reports = self._checked(messages)
+        return Counts(reports.sum(axis=0, dtype=np.int64), len(reports))
+
+    def encode(self, messages: Messages) -> Rows:
+        """Coordinates as big-endian signed 32-bit numbers."""
+        wide = np.ascontiguousarray(self._checked(messages).astype(">i4"))
+        return wide.view(np.uint8).reshape(len(wide), self.message_bytes)
+
+    def decode(self, rows: Rows) -> Messages:
+        """The whole-number coordinates."""
+        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._checked(whole.view(">i4").astype(np.int32))
+
+    def admissible(self, rows: Rows) -> Flags:
+        """Coordinates that a report can have."""
+        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
+        return self._possible(whole.view(">i4"))
+
+    def _checked(self, messages: Messages) -> Messages:
+        reports = np.asarray(messages)
+        wide = reports.ndim == 2 and reports.shape[1] == self.dimension
+        if not wide or reports.dtype.kind not in "iu":
+            kind = f"{reports.dtype} of shape {reports.shape}"
+            raise InvalidArgumentError("messages", kind, f"rows of {self.dimension} whole numbers")
+        wrong = ~self._possible(reports)
+        if wrong.any():
+            raise self._impossible(reports[wrong])
+        return reports
+
+    def direction(self, first: Any, second: Any) -> Array:  # noqa: ANN401
+        """From one vector to the other: messages lie in the same space."""
+        return np.asarray(np.subtract(first, second, dtype=np.float64))
+
+
 @dataclass(frozen=True, kw_only=True)
-class CapRandomizer(Randomizer, VectorMechanism):
+class CapRandomizer(CoordinateMessages):
     """A randomizer of one unit vector, by a cap around it."""
 
     dimension: int
@@ -137,16 +194,6 @@ class CapRandomizer(Randomizer, VectorMechanism):
     def local_epsilon(self) -> float:
         """The epsilon asked for: 62-bit odds keep it, from below."""
         return self.epsilon
-
-    @property
-    def message_bits(self) -> float:
-        """32 bits per coordinate."""
-        return 32.0 * self.dimension
-
-    @property
-    def message_bytes(self) -> int:
-        """Four bytes per coordinate."""
-        return 4 * self.dimension
 
     def law(self) -> BlanketLaw:
         """The law of caps around opposite vectors, which covers every pair."""
@@ -222,52 +269,20 @@ class CapRandomizer(Randomizer, VectorMechanism):
         factors = self._assembled(heights, across)
         return np.asarray(heights[:, None] * vectors + factors[:, None] * across)
 
-    def tally(self, messages: Messages) -> Counts:
-        """Sums of the coordinates, in units of 2^-24."""
-        reports = self._checked(messages)
-        return Counts(reports.sum(axis=0, dtype=np.int64), len(reports))
-
-    def encode(self, messages: Messages) -> Rows:
-        """Coordinates as big-endian signed 32-bit numbers."""
-        wide = np.ascontiguousarray(self._checked(messages).astype(">i4"))
-        return wide.view(np.uint8).reshape(len(wide), self.message_bytes)
-
-    def decode(self, rows: Rows) -> Messages:
-        """The whole-number coordinates."""
-        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
-        return self._checked(whole.view(">i4").astype(np.int32))
-
-    def _checked(self, messages: Messages) -> Messages:
-        reports = np.asarray(messages)
-        wide = reports.ndim == 2 and reports.shape[1] == self.dimension
-        if not wide or reports.dtype.kind not in "iu":
-            kind = f"{reports.dtype} of shape {reports.shape}"
-            raise InvalidArgumentError("messages", kind, f"rows of {self.dimension} whole numbers")
-        wrong = ~self._possible(reports)
-        if wrong.any():
-            shortest, longest = self._lengths
-            expected = f"reports of length {shortest:.6g} to {longest:.6g}"
-            raise InvalidArgumentError("message", float(_long(reports[wrong][:1])[0]), expected)
-        return reports
-
-    def admissible(self, rows: Rows) -> Flags:
-        """Coordinates of a length that a report can have."""
-        whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
-        return self._possible(whole.view(">i4"))
-
     def _possible(self, reports: Messages) -> Flags:
         lengths = _long(reports)
         shortest, longest = self._lengths
         return np.asarray((lengths >= shortest) & (lengths <= longest))
 
+    def _impossible(self, reports: Messages) -> InvalidArgumentError:
+        shortest, longest = self._lengths
+        expected = f"reports of length {shortest:.6g} to {longest:.6g}"
+        return InvalidArgumentError("message", float(_long(reports[:1])[0]), expected)
+
     @property
     def _lengths(self) -> tuple[float, float]:
         """Lengths that a report can have."""
         return 0.0, _LONGEST
-
-    def direction(self, first: Any, second: Any) -> Array:  # noqa: ANN401
-        """From one vector to the other: messages lie in the same space."""
-        return np.asarray(np.subtract(first, second, dtype=np.float64))
 
     def estimate(self, batch: Batch | Counts) -> VectorEstimate:
         """Unbiased estimate of the mean vector; errors are those of the noise, which is known."""
@@ -498,7 +513,10 @@ class Ball:
         """Whether the device takes these vectors."""
         if isinstance(device, CapRandomizer):
             return device.dimension == self.dimension + 1
+        longest = getattr(device, "norm", None)  # of noise on the vectors themselves
         room = getattr(device, "bound", None)
+        if longest is not None and isinstance(device, VectorMechanism):
+            return device.dimension == self.dimension and longest >= self.norm * (1 - _SLACK)
         return (
             isinstance(device, VectorMechanism)
             and device.dimension == self.dimension

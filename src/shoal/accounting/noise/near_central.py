@@ -38,10 +38,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-import scipy
 
 from shoal import checks
 from shoal.accounting.atoms import Array
+from shoal.accounting.noise.near_central_histogram import flooded
 from shoal.accounting.noise.profile import checked_epsilon, least_mean
 
 MOST_COPIES = 64
@@ -126,8 +126,7 @@ class _Flooding:
         ratio = mean / (r + mean) * max(1.0, (reach + r) / (reach + 1))
         tail = float(self.pmf[reach]) * ratio / (1 - ratio) if ratio < 1 else 1.0
         self.tail = tail + float(np.finfo(np.float64).tiny) * reach
-        filtered = scipy.signal.lfilter([1.0], [1.0, -math.exp(-2 * self.rate)], self.pmf)
-        self.both: Array = np.asarray(filtered)
+        self.both = flooded(self.pmf, self.rate)
 
     @classmethod
     @lru_cache(maxsize=4)
@@ -341,7 +340,8 @@ class NegativeBinomial:
     @property
     def ratio(self) -> float:
         """q itself."""
-        return float(scipy.special.expit(self.log_odds))
+        odds = math.exp(-abs(self.log_odds))
+        return (1 if self.log_odds >= 0 else odds) / (1 + odds)
 
     @property
     def none(self) -> float:
