@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from shoal import checks
 from shoal.accounting import amplification
@@ -13,12 +14,11 @@ from shoal.accounting.compose import ComposedProfile
 from shoal.accounting.devices import Profile
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns as tables
-from shoal.engines.columns import PUBLIC, Bounds, Coded, Counting, Lists
+from shoal.engines.columns import NONE, PUBLIC, Bounds, Coded, Counting, Lists
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import (
     InvalidArgumentError,
     OutOfRegimeError,
-    PrecisionError,
     UnreachableTargetError,
 )
 from shoal.explain.text import plain, up
@@ -29,13 +29,28 @@ from shoal.protocols.base import Device
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.result import ColumnResult, Result, Stages, remarks
+from shoal.values import attributes
+
+if TYPE_CHECKING:
+    from shoal.engines.bins import Binned, Binning, Quantiles, Ranges
+    from shoal.engines.groups import Grouped
+    from shoal.open_answers import OpenResult
+    from shoal.planning.levels import Levels
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
+ROW_PER_PERSON = "every row was counted as one person (person / --person says whose rows are whose)"
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
+RATIO = (
+    "a fraction is of the people in its group, who are estimated as well: its interval (Fieller's, "
+    "with standard deviations added) holds whatever the errors of both have to do with each other"
+)
+_FINDING = 0.5  # of the budget, where groups are to be found
+_LENGTH = 24  # bytes of their names
+_MOST_REPORTS = 1_000
 _ROUNDING = 1 + 1e-6  # what was solved for comes out above its target by rounding
 
-Split = Literal["divide", "compose"]
+Split = Literal["joint", "divide"]
 T = TypeVar("T")
 
 
@@ -48,12 +63,24 @@ def run(
     delta: float | None = None,
     categories: Lists | None = None,
     bounds: Bounds | None = None,
+    bins: Binning | Mapping[str, Binning] | None = None,
+    quantiles: Quantiles | Mapping[str, Quantiles] | None = None,
+    ranges: Ranges | Mapping[str, Ranges] | None = None,
+    tree: bool | None = None,
+    by: str | None = None,
+    groups: Sequence[object] | None = None,
+    open_groups: bool = False,
+    length: int | None = None,
     norm: float | None = None,
     randomizer: Device | str | Mapping[str, Device | str] | None = None,
     local_epsilon: float | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
+    weights: Mapping[str, float] | None = None,
     split: Split | None = None,
+    person: str | None = None,
+    reports_per_person: int | None = None,
     drop_nulls: bool = False,
+    public_list: bool = False,
     honest_fraction: float = 1.0,
     local_epsilon_cap: float | None = None,
     messages_cap: float | None = None,
@@ -66,36 +93,60 @@ def run(
     """Collect columns of a table as the shuffle model would, and estimate what is in them.
 
     ``data`` is a Polars, pandas or Arrow table, anything else with an Arrow C stream (a DuckDB
-    relation), or the path of a CSV, Parquet or Arrow file, which is read in chunks. Every row is
-    one person. Exactly one of ``epsilon`` (a plan is made), ``randomizer`` (or its name, with its
-    ``local_epsilon``) and ``plan``; ``delta`` is the plan's, or min(1e-6, 1/(10 n)). No
-    report has a local epsilon above ``local_epsilon_cap``, if there is one. A plan whose epsilon is
-    not kept by the people there are is refused, unless ``allow_weaker``: then it is warned about.
+    relation), a mapping from names to columns, a series (whose name ``column`` is unless given), or
+    the path of files, a list of paths, a directory or a pattern, all CSV, TSV, JSON lines, Parquet
+    or Arrow, which are read in chunks. Every row is one person. Exactly one of ``epsilon`` (a plan
+    is made), ``randomizer`` (or its name, with its ``local_epsilon``) and ``plan``; ``delta`` is
+    the plan's, or min(1e-6, 1/(10 n)). No report has a local epsilon above ``local_epsilon_cap``,
+    if there is one. A plan whose epsilon is not kept by the people there are is refused, unless
+    ``allow_weaker``: then it is warned about.
 
     With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
     and ``choose`` names the option of the plan to be run instead of the best: then any number of
     messages is allowed unless said.
 
     ``column`` names a column of answers, or of numbers if it has ``bounds``: numbers outside count
-    as the nearest bound. Several columns are several reports of each person. With ``epsilon`` the
-    budget is for all of them: ``split="divide"`` gives each column an equal part of epsilon and
-    delta. With ``split="compose"`` each column gets all of it, and the guarantee of the result is
-    what they cost together. ``categories``, ``bounds``, ``randomizer`` and ``plan`` may then be
-    mappings from column to value.
+    as the nearest bound. Several columns are several reports of each person, and ``epsilon`` is for
+    all of them: their curves compose to it, and a column's own part grows with its ``weights``
+    (1, unless said). ``split="divide"`` divides epsilon by weights, and delta, instead: each column
+    then keeps its part by itself, and together they spend less. ``categories``, ``bounds``,
+    ``randomizer`` and ``plan`` may be mappings from column to value.
+
+    ``by`` names a column of groups that people are in: a report tells group and answer at once, and
+    the result has the size of each group and the fractions of the answers inside it. ``groups`` is
+    their public list, unless it is that of the data, or ``open_groups`` finds the frequent ones, of
+    ``length`` bytes at most, with half of the budget (:func:`shoal.heavy_hitters`).
+
+    Without ``categories`` the answers in the data are the list, which is then public. That is
+    refused for more than 200 answers and for numbers that are not whole, unless ``public_list``.
+
+    With ``bins`` numbers or dates are counted in public bins, which are a number (with ``bounds``),
+    edges, "auto", or the "day", "week" or "month"; ``quantiles`` and counts of ``ranges`` (first,
+    last) of these are reported on, and ``result.distribution`` has more. Where a ``tree`` of bins
+    is predicted to be better for them, it is used, unless that is True or False.
 
     ``columns`` are the coordinates of one vector instead, and one report: the estimate is the mean
     vector. Vectors longer than ``norm`` count as scaled down to it.
+
+    ``person`` is the column that says whose row it is. Then everybody counts as exactly
+    ``reports_per_person`` reports (1, unless said): of more rows so many are chosen at random,
+    missing ones count as "(none)", and the guarantee is for a person with all of them. The
+    result counts rows, and on one machine these are held in memory.
 
     ``compare_truth`` adds the true values, which makes the result not private. ``progress`` is
     called with the number of reports made and the number of all.
     """
     if columns is None:
-        by_column = {"categories": categories, "bounds": bounds}
+        column = tables.only_column(data) if column is None else column
+        by_column: dict[str, Any] = {"categories": categories, "bounds": bounds, "bins": bins}
+        by_column |= {"quantiles": quantiles, "ranges": ranges}
         names = tables.separate_names(
-            column, norm=norm, **by_column, randomizer=randomizer, plan=plan
+            column, norm=norm, **by_column, randomizer=randomizer, plan=plan, weights=weights
         )
     else:
-        unwanted = {"column": column, "categories": categories, "bounds": bounds, "split": split}
+        unwanted: dict[str, Any] = {"column": column, "categories": categories, "bounds": bounds}
+        unwanted |= {"split": split, "weights": weights, "bins": bins}
+        unwanted |= {"quantiles": quantiles, "ranges": ranges}
         names = tables.vector_names(
             columns, norm=norm, unwanted=unwanted, randomizer=randomizer, plan=plan
         )
@@ -104,16 +155,20 @@ def run(
     expected = "exactly one of epsilon, randomizer and plan"
     checks.refuse(len(chosen) != 1, expected, given=", ".join(chosen) or "none")
     checks.fraction(honest_fraction=honest_fraction)
-    limits = {"epsilon": epsilon, "local_epsilon_cap": local_epsilon_cap}
+    limits: dict[str, Any] = {"epsilon": epsilon, "local_epsilon_cap": local_epsilon_cap}
     limits |= {"local_epsilon": local_epsilon}
     checks.positive(**{name: value for name, value in limits.items() if value is not None})
-    for name, wish in {"messages_cap": messages_cap, "choose": choose}.items():
+    wishes = {"messages_cap": messages_cap, "choose": choose, "split": split, "weights": weights}
+    wishes |= {"tree": tree}
+    for name, wish in wishes.items():
         expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
         checks.refuse(epsilon is None and wish is not None, expected, **{name: wish})
-    which = "only epsilon can be divided among columns"
-    expected = f"no split beside a randomizer or a plan: {which}"
-    checks.refuse(epsilon is None and split == "divide", expected, split=split)
-    checks.refuse(split not in {None, "divide", "compose"}, "divide or compose", split=split)
+    checks.refuse(split not in {None, "joint", "divide"}, "joint or divide", split=split)
+    expected = "a mapping from columns to weights"
+    checks.refuse(not isinstance(weights, Mapping | None), expected, weights=weights)
+    for name, weight in (weights or {}).items():
+        positive = isinstance(weight, Real) and 0 < weight < math.inf
+        checks.refuse(not positive, f"a weight > 0 of {name}", weights=weight)
     devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
     named = any(isinstance(each, str) for each in devices)
     expected = "local_epsilon beside the name of a randomizer, and nowhere else"
@@ -123,55 +178,199 @@ def run(
         delta = max(_required(plan, name, "plan").question.delta for name in questions)
     if delta is not None:
         checks.open_probability(delta=delta)
-    stages = Stages()
+    reports = 1 if reports_per_person is None else reports_per_person
+    expected = f"a whole number from 1 to {_MOST_REPORTS:,}"
+    whole = isinstance(reports, Integral) and 1 <= reports <= _MOST_REPORTS
+    checks.refuse(not whole, expected, reports_per_person=reports)
+    expected = "a person (the column of their ids) beside reports_per_person"
+    checks.refuse(person is None and reports_per_person is not None, expected, person=None)
+    expected = "a column other than those that are collected"
+    checks.refuse(person in {*names, by} - {None}, expected, person=person)
+    expected = "no drop_nulls beside several reports per person: everybody makes as many"
+    checks.refuse(reports > 1 and drop_nulls, expected, drop_nulls=drop_nulls)
+    expected = "the column that people's groups are in"
+    checks.refuse(by is None and (groups is not None or open_groups), expected, by=by)
+    expected = "no length of names that are not to be found"
+    checks.refuse(length is not None and not open_groups, expected, length=length)
+    stages, bits, found = Stages(), source(randomness), None
+    longest = _LENGTH if length is None else length
+    if by is not None:
+        wanted: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
+        _check_groups(by, names, wanted, norm=norm, bounds=bounds, bins=bins)
+        expected = "epsilon, a part of which finds them, no list, and one report per person"
+        wrong = epsilon is None or groups is not None or reports > 1
+        checks.refuse(open_groups and wrong, expected, open_groups=open_groups)
     with stages("read"):
+        if by is not None or person is not None:
+            table = _opened(data, names, by=by, person=person)
+            data = table if person is None else table.per_person(person, reports, bits)
+        if by is not None and open_groups:
+            found, epsilon, delta = _find_groups(
+                data, by, cast("float", epsilon), delta, longest, honest_fraction, bits
+            )
+            groups = [item.label for item in found.items]
         coded = tables.coded(
             data,
             names,
             norm=norm,
             categories=categories,
             bounds=bounds,
+            bins=bins,
+            quantiles=quantiles,
+            ranges=ranges,
             drop_nulls=drop_nulls,
+            epsilon=epsilon,
+            public_list=public_list,
+            by=by,
+            groups=groups,
+            padded=reports > 1,
         )
     if delta is None:
-        delta = default_delta(max(each.n for each in coded))
-    parts = len(coded) if (split or "divide") == "divide" and epsilon is not None else 1
+        delta = default_delta(max(each.n for each in coded) // reports)
     # Everything is checked, planned and accounted for before anybody reports.
     with stages("plan"):
+        plans: list[Plan | None] = []
+        levels: Levels | None = None
+        if epsilon is not None:
+            limits = {
+                "local_epsilon_cap": local_epsilon_cap,
+                "honest_fraction": honest_fraction,
+                "messages_cap": messages_limit(messages_cap, choose),
+            }
+            asked = [{"n": each.n // reports, **each.question, **limits} for each in coded]
+            shares = [(weights or {}).get(each.name, 1.0) for each in coded]
+            joint = split != "divide"
+            plans += _plans(asked, shares, reports, epsilon, delta, choose, joint=joint)
+            levels = _levels(coded, plans, asked[0], reports, epsilon, delta, tree=tree)
+            if levels is not None:
+                coded, plans = list(levels.columns), list(levels.plans)
+        elif plan is not None:
+            plans += [_required(plan, each.name, "plan") for each in coded]
         steps = [
             _step(
                 each,
-                epsilon=None if epsilon is None else epsilon / parts,
-                delta=delta / parts,
+                own,
+                reports,
+                delta=delta if epsilon is None else delta / len(coded),
+                planned=epsilon is not None,
                 randomizer=randomizer,
                 local_epsilon=local_epsilon,
-                plan=plan,
                 honest_fraction=honest_fraction,
                 local_epsilon_cap=local_epsilon_cap,
-                messages_cap=messages_limit(messages_cap, choose),
-                choose=choose,
                 allow_weaker=allow_weaker,
             )
-            for each in coded
+            for each, own in zip(coded, plans or [None] * len(coded), strict=True)
         ]
     with stages("account"):
-        guarantee = steps[0].guarantee if len(steps) == 1 else compose_columns(steps, delta)
-    bits, total = source(randomness), sum(each.n for each in coded)
+        one = len(steps) == 1
+        what = "columns" if levels is None else "levels of a tree"
+        guarantee = steps[0].guarantee if one else compose_columns(steps, delta, reports, what)
+        if found is not None:
+            guarantee = _after(found.guarantee, guarantee, steps)
+    total = sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
         done = sum(each.n for each in results)
         results.append(_collected(step, bits, stages, progress, done, total, truth=compare_truth))
-    notes = remarks(results, "notes")
-    if parts > 1:
-        notes.append(f"each of the {parts} columns has an equal part of epsilon and delta")
-    elif len(results) > 1:
-        notes.append(
-            f"each of the {len(results)} columns has a budget of its own; "
-            f"together they cost epsilon {up(guarantee.epsilon)}"
+    if levels is not None:
+        joined = replace(
+            results[0],
+            estimate=levels.estimate([cast("Any", each.estimate) for each in results]),
+            guarantee=guarantee,
+            levels=tuple(step.randomizer for step in steps[1:]),
+            notes=(*results[0].notes, levels.note),
         )
+        results = [joined]
+    notes = remarks(results, "notes")
+    if reports > 1:
+        notes.append(
+            f"every person counts as {reports} reports: of more rows {reports} were chosen at "
+            f"random, missing ones count as {NONE}; the chart counts rows so chosen"
+        )
+    elif person is not None:
+        notes.append("every person counts as one report: of several rows one was chosen at random")
+    else:
+        notes.append(ROW_PER_PERSON)
+    if len(results) > 1:
+        notes.append(_budget(results, guarantee, epsilon, split))
+    if by is not None:
+        notes.append(RATIO)
+    if found is not None:
+        cost = f"epsilon {up(found.guarantee.epsilon)} of {up(guarantee.epsilon)}"
+        cut = f"names of more than {longest} bytes count as {tables.OTHER}"
+        notes.append(f"the groups of {by} were found at {cost}; {cut}; {found.statement}")
     notes += [RUN_HERE, ORDERLESS, *[NOT_PRIVATE] * compare_truth]
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
     return Result(columns=tuple(results), guarantee=guarantee, notes=tuple(notes), stages=seconds)
+
+
+def _check_groups(
+    by: str,
+    names: Sequence[str],
+    asked: Mapping[str, object],
+    *,
+    norm: float | None,
+    bounds: object,
+    bins: object,
+) -> None:
+    """Groups are those of another column, and of answers or bins, of which nothing is asked."""
+    for what, value in asked.items():
+        checks.refuse(value is not None, f"no {what} beside groups", **{what: value})
+    checks.refuse(by in names, "another column than those that are collected", by=by)
+    means = norm is not None or any(
+        tables.chosen(cast("Bounds", bounds), name) is not None
+        and tables.chosen(cast("Any", bins), name) is None
+        for name in names
+    )
+    checks.refuse(means, "a column of answers, or bins of numbers: no means", by=by)
+
+
+def _opened(data: object, names: Sequence[str], **beside: str | None) -> tables.Table:
+    """The table with these columns and those ``beside``; a stream can be read only once."""
+    arguments = {column: name for name, column in beside.items() if column is not None}
+    try:
+        return tables.table(data, [*names, *arguments])
+    except InvalidArgumentError as error:
+        name = arguments.get(str(error.value), "column") if error.name == "column" else error.name
+        raise InvalidArgumentError(name, error.value, error.expected) from error
+
+
+def _find_groups(
+    data: object,
+    by: str,
+    epsilon: float,
+    delta: float | None,
+    length: int,
+    honest_fraction: float,
+    bits: Randomness,
+) -> tuple[OpenResult, float, float]:
+    """The frequent names of groups, by an open question, and what is left of the budget."""
+    from shoal.open_answers import EMPTY, heavy_hitters
+
+    delta = default_delta(tables.column(data, by).size()[0]) if delta is None else delta
+    try:
+        found = heavy_hitters(
+            data,
+            column=by,
+            epsilon=_FINDING * epsilon,
+            delta=_FINDING * delta,
+            top=tables.MOST_PUBLIC,
+            length=length,
+            honest_fraction=honest_fraction,
+            randomness=bits,
+        )
+    except UnreachableTargetError as error:
+        raise UnreachableTargetError(
+            f"frequent names in {by} at epsilon {plain(_FINDING * epsilon)}",
+            error.reason,
+            "give a public list (groups, --groups), or shorter names (length, --length)",
+        ) from error
+    added = {EMPTY, tables.NONE, tables.OTHER}  # for whoever has no name, or another
+    named = tuple(item for item in found.items if item.label not in added)
+    expected = "names that stand out from the noise (give a public list: groups, --groups)"
+    checks.refuse(not named, expected, by=by)
+    cost = found.guarantee
+    return replace(found, items=named), epsilon - cost.epsilon, delta - cost.delta
 
 
 def _required(values: T | Mapping[str, T] | None, name: str, what: str) -> T:
@@ -195,39 +394,74 @@ class Step:
     guarantee: Guarantee
     profile: Profile
     notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def _plans(
+    questions: Sequence[Mapping[str, Any]],
+    weights: Sequence[float],
+    reports: int,
+    epsilon: float,
+    delta: float,
+    choose: str | None,
+    *,
+    joint: bool,
+) -> Sequence[Plan]:
+    """A plan for every column: all of the budget together, or each report a part of it."""
+    if joint and len(questions) * reports > 1:
+        from shoal.planning.joint import Part, plan_together
+
+        parts = [
+            Part(question, weight, reports, choose)
+            for question, weight in zip(questions, weights, strict=True)
+        ]
+        return plan_together(parts, epsilon=epsilon, delta=delta).plans
+    whole, k = reports * math.fsum(weights), reports * len(questions)
+    plans = [
+        make_plan(epsilon=epsilon * weight / whole, delta=delta / k, **question)
+        for question, weight in zip(questions, weights, strict=True)
+    ]
+    return plans if choose is None else [made.choose(choose) for made in plans]
+
+
+def _levels(
+    coded: Sequence[Coded],
+    plans: Sequence[Plan | None],
+    question: Mapping[str, Any],
+    reports: int,
+    epsilon: float,
+    delta: float,
+    *,
+    tree: bool | None,
+) -> Levels | None:
+    """The levels of a tree of bins, where that is better for what is asked of them, or wanted."""
+    one = len(coded) == 1 and coded[0].bins is not None and reports == 1
+    expected = "a tree for one column in bins, and one report per person"
+    checks.refuse(tree and not one, expected, tree=tree)
+    if not one or tree is False or not (tree or coded[0].quantiles or coded[0].ranges):
+        return None
+    from shoal.planning.levels import best_levels
+
+    flat, made = cast("Binned", coded[0]), cast("Plan", plans[0])
+    return best_levels(flat, made, question, epsilon=epsilon, delta=delta, tree=tree)
 
 
 def _step(
     coded: Coded,
+    made: Plan | None,
+    reports: int,
     *,
-    epsilon: float | None,
     delta: float,
+    planned: bool,
     randomizer: Device | str | Mapping[str, Device | str] | None,
     local_epsilon: float | None,
-    plan: Plan | Mapping[str, Plan] | None,
     honest_fraction: float,
     local_epsilon_cap: float | None,
-    messages_cap: float | None,
-    choose: str | None,
     allow_weaker: bool,
 ) -> Step:
-    """Plan a column, or check the randomizer given for it, and account for it."""
-    made: Plan | None = None
+    """A column with the device of its plan, or the randomizer given for it, accounted for."""
     honest, notes = honest_fraction, coded.notes
-    if epsilon is not None:
-        made = make_plan(
-            epsilon=epsilon,
-            delta=delta,
-            n=coded.n,
-            **coded.question,
-            local_epsilon_cap=local_epsilon_cap,
-            honest_fraction=honest,
-            messages_cap=messages_cap,
-        )
-        made = made if choose is None else made.choose(choose)
-    elif plan is not None:
-        made = _required(plan, coded.name, "plan")
+    if made is not None:
         norm = coded.question.get("norm")
         if norm is not None and made.question.norm != norm:
             # What is predicted for vectors of one length does not hold for others.
@@ -242,7 +476,7 @@ def _step(
     else:
         own = cast("Device | str", _required(randomizer, coded.name, "randomizer"))
         device = coded.family(own)(epsilon=local_epsilon) if isinstance(own, str) else own
-    coded.require(device, planned=plan is not None)
+    coded.require(device, planned=made is not None)
     caps = {
         "local_epsilon_cap": local_epsilon_cap,
         "the plan's local_epsilon_cap": None if made is None else made.question.local_epsilon_cap,
@@ -251,38 +485,48 @@ def _step(
         if cap is not None:
             expected, local = f"a randomizer within {name} = {cap:g}", device.local_epsilon
             checks.refuse(local > cap * _ROUNDING, expected, local_epsilon=local)
+    n = coded.n // reports
     try:
-        guarantee = amplification.amplify(device, n=coded.n, delta=delta, honest_fraction=honest)
+        guarantee = amplification.amplify(device, n=n, delta=delta, honest_fraction=honest)
     except OutOfRegimeError as error:
         raise UnreachableTargetError(
-            f"a guarantee of {device.name} for {coded.n:,} people",
+            f"a guarantee of {device.name} for {n:,} people",
             str(error),
-            f"make a plan for {coded.n:,} people",
+            f"make a plan for {n:,} people",
         ) from error
-    profile = amplification.profile(device, n=coded.n, honest_fraction=honest)
-    warnings: tuple[str, ...] = ()
-    if made is not None:
-        same = guarantee.delta == made.question.delta
-        epsilon = guarantee.epsilon if same else profile.epsilon(made.question.delta)
-        warnings = _missed_target(made, epsilon, coded.n, honest, allow_weaker=allow_weaker)
+    profile = amplification.profile(device, n=n, honest_fraction=honest)
     public = (note for note in coded.notes if note in PUBLIC)
     guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, *public))
-    return Step(coded, device, made, guarantee, profile, notes, warnings)
+    step = Step(coded, device, made, guarantee, profile, notes)
+    if reports > 1:
+        step = replace(step, guarantee=compose_columns([step], delta, reports))
+    if made is None or planned:  # plans made here keep their part of the target
+        return step
+    target, epsilon = made.question.delta, step.guarantee.epsilon
+    if target != delta:
+        epsilon = (profile * reports).tightest(target)[0]
+    warnings = _missed_target(made, epsilon, n, reports, honest, allow_weaker=allow_weaker)
+    return replace(step, warnings=warnings)
 
 
 def _missed_target(
-    plan: Plan, epsilon: float, n: int, honest: float, *, allow_weaker: bool
+    plan: Plan, epsilon: float, n: int, reports: int, honest: float, *, allow_weaker: bool
 ) -> tuple[str, ...]:
     """Nothing if n people, at its delta, keep the plan's epsilon; else a warning, or an error."""
     target = plan.question
     if epsilon <= target.epsilon * _ROUNDING:
         return ()
-    holds = f"for {n:,} people epsilon {up(epsilon)} holds at delta {plain(target.delta)}"
+    people = f"{n:,} people" + f" with {reports} reports each" * (reports > 1)
+    holds = f"for {people} epsilon {up(epsilon)} holds at delta {plain(target.delta)}"
     if allow_weaker:
         missed = f"weaker than the plan: its epsilon {plain(target.epsilon)} is not kept"
         return (f"{missed}, {holds}, and it was made for {target.n:,}",)
     needs = amplification.required_n(
-        plan.randomizer, epsilon=target.epsilon, delta=target.delta, honest_fraction=honest
+        plan.randomizer,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        rounds=reports,
+        honest_fraction=honest,
     )
     raise UnreachableTargetError(
         f"the plan's epsilon {plain(target.epsilon)}",
@@ -292,21 +536,20 @@ def _missed_target(
     )
 
 
-def compose_columns(steps: Sequence[Step], delta: float) -> Guarantee:
-    """What all columns cost, at this delta: one person's row is one report in each of them."""
-    composed = ComposedProfile.of((step.profile, 1) for step in steps)
-    try:
-        epsilon, how = composed.answer(delta)
-    except PrecisionError:
-        epsilon, how = composed.answer(delta, method="best")
-    try:  # basic composition: epsilons add up, and so do the equal parts of delta
-        added = sum(step.profile.epsilon(delta / len(steps)) for step in steps)
-    except UnreachableTargetError:  # a part of delta may be too little for one of them
-        added = math.inf
-    if added < epsilon:
-        epsilon, how = added, "epsilons and deltas added up"
+def compose_columns(
+    steps: Sequence[Step], delta: float, reports: int, what: str = "columns"
+) -> Guarantee:
+    """What all columns cost, at this delta: so many reports of each person in each of them.
+
+    With report j of everybody in part j, parts are rounds among all people, and to shuffle them
+    together shows less (docs/theory/survey-life.md).
+    """
+    composed = ComposedProfile.of((step.profile, reports) for step in steps)
+    epsilon, how = composed.tightest(delta)
     singles = [step.guarantee for step in steps]
-    theorems = dict.fromkeys(each.theorem for each in singles)
+    theorems = dict.fromkeys(step.profile.theorem for step in steps)
+    parts = [f"{len(steps)} {what}"] * (len(steps) > 1)
+    parts += [f"{reports} reports of each person"] * (reports > 1)
     # What all columns assume, and what some do, with their names.
     assumptions = (
         text if all(text in each.assumptions for each in singles) else f"{step.coded.name}: {text}"
@@ -320,10 +563,48 @@ def compose_columns(steps: Sequence[Step], delta: float) -> Guarantee:
         local_epsilon=composed.local_epsilon,
         local_delta=composed.local_delta,
         columns=len(steps),
-        theorem=f"{'; '.join(theorems)}; {len(steps)} columns, {how}",
+        reports=reports,
+        theorem=f"{'; '.join(theorems)}; {', '.join((*parts, how))}",
         assumptions=tuple(dict.fromkeys(assumptions)),
-        lower_bound=lambda: composed.lower_epsilon(delta),
+        # Several reports of one person are shuffled together: that is another claim.
+        lower_bound=lambda: composed.lower_epsilon(delta) if reports == 1 else 0.0,
     )
+
+
+def _after(first: Guarantee, then: Guarantee, steps: Sequence[Step]) -> Guarantee:
+    """What it costs to find the groups and to collect the columns by what was found.
+
+    What is collected depends on what was found, and so does its curve. But whatever was found, it
+    keeps the epsilon and the delta that were left for it: these add up (basic composition, which
+    holds for mechanisms that are chosen by what others gave; Dwork, Rothblum, Vadhan, 2010).
+    """
+    delta = first.delta + then.delta
+    return replace(
+        then,
+        epsilon=first.epsilon + then.epsilon,
+        delta=delta,
+        n=min(first.n, then.n),
+        local_epsilon=first.local_epsilon + then.local_epsilon,
+        local_delta=first.local_delta + then.local_delta,
+        columns=then.columns + 1,
+        theorem=f"{first.theorem} for the groups; {then.theorem}; epsilons and deltas added up",
+        assumptions=tuple(dict.fromkeys((*first.assumptions, *then.assumptions))),
+        lower_bound=lambda: max(step.profile.lower_epsilon(delta) for step in steps),
+        profile=None,
+    )
+
+
+def _budget(
+    columns: Sequence[ColumnResult], guarantee: Guarantee, epsilon: float | None, split: str | None
+) -> str:
+    """How several columns share epsilon."""
+    together = f"together they cost epsilon {up(guarantee.epsilon)}"
+    if epsilon is None:
+        return f"each of the {len(columns)} columns has a budget of its own; {together}"
+    if split == "divide":
+        return f"each of the {len(columns)} columns has a part of epsilon and delta; {together}"
+    own = ", ".join(f"{each.column} {up(each.guarantee.epsilon)}" for each in columns)
+    return f"the budget is for all columns: {together} (each by itself: {own})"
 
 
 # ------------------------------------------------------------------------------- the collection
@@ -346,15 +627,23 @@ def _collected(
     counts = part.counts
     with stages("estimate"):
         estimate = coded.estimated(device.estimate(counts), device)
-    return ColumnResult(
-        column=coded.name,
-        labels=coded.labels,
-        estimate=estimate,
-        randomizer=device,
-        guarantee=step.guarantee,
-        n=counts.n,
-        plan=step.plan,
-        truth=None if part.totals is None else part.totals / counts.n,
-        notes=step.notes,
-        warnings=step.warnings,
-    )
+    fields: dict[str, Any] = {
+        "column": coded.name,
+        "labels": coded.labels,
+        "estimate": estimate,
+        "randomizer": device,
+        "guarantee": step.guarantee,
+        "n": counts.n,
+        "plan": step.plan,
+        "truth": None if part.totals is None else part.totals / counts.n,
+        "notes": step.notes,
+        "warnings": step.warnings,
+    }
+    if coded.by:
+        from shoal.report.groups import GroupedResult
+
+        return GroupedResult.of(cast("Grouped", coded), **fields)
+    found = ColumnResult(**fields, **attributes(coded, "bins", "quantiles", "ranges"))
+    if found.bins is None:
+        return found
+    return replace(found, warnings=(*found.warnings, *found.doubts()))

@@ -19,6 +19,7 @@ Span = tuple[float, float]  # from the least to the largest
 Messages = npt.NDArray[np.integer]
 Record = dict[str, object]
 
+_TIE = 1e-12  # fractions so close are the same
 _HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven digits
 
 
@@ -92,7 +93,7 @@ class Estimate:
     frequencies: Array
     standard_errors: Array
     n: int
-    variance_slope: float = 0.0  # by how much a larger fraction makes its own estimate noisier
+    variance_slope: float | Array = 0.0  # a larger fraction makes its estimate noisier
     step: float = 0.0  # by how much one message moves a fraction
     granularity: float = 0.0  # the step, where so few messages tell that it shows
     empty_error: float | Array | None = None  # standard error of an answer that nobody gave
@@ -111,12 +112,18 @@ class Estimate:
         z = NormalDist().inv_cdf(1 - each / 2)
         # Score limits: fractions f with (estimate - f)^2 = z^2 (variance at f), which is linear.
         # A variance that falls counts as constant beyond: other answers may be its cause there.
-        below, above = z**2 * self.variance_slope / 2, z**2 * max(0.0, self.variance_slope) / 2
+        below = z**2 * np.asarray(self.variance_slope) / 2
+        above = np.maximum(below, 0.0)
         # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher).
         uneven = self.step / 2 + self.granularity * max(0.0, z**2 - 1) / 6
         reach = z * self.standard_errors
         low = self.frequencies + below - np.hypot(below, reach) - uneven
         return low, self.frequencies + above + np.hypot(above, reach) + uneven
+
+    def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
+        """Which fractions may be at least the value, and which below it, by their limits."""
+        low, high = self.interval(level)
+        return high >= value - _TIE, low < value + _TIE
 
     def noise_floor(self, level: float = 0.95) -> Array:
         """What an answer must reach so that, with probability ``level``, no mere noise does."""

@@ -22,8 +22,10 @@ GUARANTEE = {
     "local_epsilon",
     "local_delta",
     "rounds",
+    "reports",
     "theorem",
     "neighbouring",
+    "replaced",
     "trust",
     "assumptions",
     "warnings",
@@ -61,7 +63,7 @@ def test_optimal_clones(run):
     assert 0.9 * found["epsilon"] < found["lower"] <= found["epsilon"]
     assert (found["delta"], found["n"], found["local_epsilon"]) == (1e-6, 100_000, 4)
     assert found["theorem"] == "optimal clones"
-    assert found["neighbouring"] == "replacement"
+    assert (found["neighbouring"], found["replaced"]) == ("replacement", "one person's datum")
 
 
 def test_delta_is_1e_6_if_nothing_is_said(run):
@@ -295,3 +297,40 @@ def test_bounds_do_not_change_what_numbers_give_away(run):
     wide = run(asked, "--bounds 0,1000").json()["epsilon"]
     assert wide == pytest.approx(run(asked).json()["epsilon"], rel=1e-6)
     assert "--bounds needs --randomizer" in run("amplify --n 9 --bounds 0,1").refusal()
+
+
+def test_gaussian_noise_is_given_by_its_deviation(run):
+    told = run("amplify --randomizer gaussian --sigma 10 --bounds 0,10 --n 1e4 --delta 1e-6 --json")
+    guarantee = shoal.amplify(shoal.Gaussian(low=0, high=10, sigma=10.0), n=10_000, delta=1e-6)
+    assert told.json() == guarantee.to_dict()
+    little = run("amplify --randomizer gaussian --sigma 10 --bounds 0,100 --n 1e4 --json").json()
+    assert little["epsilon"] <= little["local_epsilon"]
+    assert little["theorem"].startswith("Gaussian mechanism")
+    listed = run("amplify --randomizer gaussian --sigma 10 --bounds 0,100 --n 1e4 --all").stdout
+    assert "no finite ε0" in listed
+    assert "inf" not in listed.replace("finite", "")
+    vectors = run("amplify --randomizer gaussian-vectors --k 5 --sigma 4 --n 1e4 --json").json()
+    noise = shoal.GaussianVectors(dimension=5, norm=1.0, sigma=4.0)
+    assert vectors["epsilon"] == shoal.amplify(noise, n=10_000).epsilon
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--randomizer gaussian --local-epsilon 1", "--sigma"),
+        ("--randomizer gaussian", "--sigma is missing"),
+        ("--randomizer laplace --sigma 1", "no --sigma for laplace"),
+        ("--randomizer grr --k 3 --sigma 1 --local-epsilon 2", "leave out --sigma"),
+        ("--randomizer gausian --sigma 1", "did you mean gaussian?"),
+        ("--sigma 1", "--sigma needs --randomizer"),
+        ("--randomizer gaussian --sigma 1 --local-epsilon 1", "such noise has no ε0"),
+        ("--randomizer gaussian --sigma 1 --k 3", "no --k for gaussian"),
+        ("--randomizer gaussian --sigma -1", "--sigma"),
+        ("--randomizer gaussian-vectors --sigma 1", "--k, the dimension"),
+        ("--randomizer gaussian-vectors --sigma 1 --k 3 --bounds 0,1", "no --bounds"),
+    ],
+)
+def test_what_is_no_such_noise_is_refused(run, words, why):
+    refused = run(f"amplify {words} --n 1000")
+    assert refused.status == 2
+    assert why in " ".join(refused.stderr.split())

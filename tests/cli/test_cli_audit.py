@@ -126,6 +126,7 @@ def test_a_table(run):
         "split-and-mix --bounds 0,2",
         "split-and-mix-vectors --k 2",
         "near-central-sum --bounds 0,3",
+        "near-central-robust --k 3",
     ],
 )
 def test_several_messages(run, words):
@@ -140,6 +141,15 @@ def test_several_messages(run, words):
 def test_numbers_and_vectors(run, words):
     found = run("audit --randomizer", words, "--n 5 --delta 0.05 --runs 1000 --seed 1 --json")
     assert found.json()["claimed_local"] == pytest.approx(1)
+
+
+def test_gaussian_noise_of_a_deviation(run):
+    words = "audit --randomizer gaussian --sigma 0.5 --n 2 --runs 1000 --seed 1 --json"
+    assert run(words).status == 0
+    assert run(f"{words} --epsilon 0.01").status == 1
+    refused = run("audit --randomizer grr --k 3 --sigma 1 --n 10")
+    assert refused.status == 2
+    assert "no --sigma for grr" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.usefixtures("desk")

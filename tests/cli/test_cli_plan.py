@@ -51,7 +51,7 @@ def test_it_draws_and_saves(run, tmp_path, suffix, magic):
     [
         ("plan --n 1e4 --categories 5", "--epsilon is missing"),
         ("plan --epsilon 1 --categories 5", "--n is missing"),
-        ("plan --epsilon 1 --n 1e4", "give one of --categories, --bounds and --dimension"),
+        ("plan --epsilon 1 --n 1e4", "give one of --categories, --bounds, --bins and --dimension"),
         ("plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1", "give one of --categories"),
         ("plan --epsilon 1 --n 1e4 --bounds 1,0", "lower bound first"),
         ("plan --epsilon 1 --n 1e4 --categories 1", "categories"),
@@ -71,15 +71,15 @@ def test_protocols_are_offered_when_messages_are_allowed(run):
     said = run("plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2").stdout
     assert max(map(len, said.splitlines())) <= 80
     words = " ".join(said.split())
-    for part in ("msgs", "Run dummies with 1.004 messages per person", "datum away"):
+    for part in ("msgs", "Run near-central-lean with 1.11 messages per person", "datum away"):
         assert part in words
-    assert "One dishonest person can add at most 2 to an answer's count" in words
+    assert "One dishonest person can add at most 2,489 to an answer's count" in words
     words = "plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2 --json"
     found = run(words).json()
     best = found["options"][0]
-    assert (best["name"], best["slots"], best["local_epsilon"]) == ("dummies", 2, None)
-    assert best["messages"] == pytest.approx(1.00427, abs=1e-4)
-    assert best["influence"] == pytest.approx(2, abs=0.01)
+    assert (best["name"], best["local_epsilon"]) == ("near-central-lean", None)
+    assert best["slots"] == best["openings"] == best["bytes"] == best["influence"] == 2489
+    assert best["messages"] == pytest.approx(1.11, abs=1e-3)
 
 
 def test_an_option_is_put_first_by_name(run, tmp_path):
@@ -88,7 +88,26 @@ def test_an_option_is_put_first_by_name(run, tmp_path):
     assert shoal.Plan.load(saved).recommended.name == "sparse"
 
 
+def test_bins_may_have_their_bounds_as_in_a_run(run):
+    words = "plan --epsilon 1 --n 1e4 --bins 20 --json"
+    assert run(f"{words} --bounds 0,100").json() == run(words).json()
+
+
+def test_quantiles_of_bins_are_predicted(run):
+    words = "plan --epsilon 1 --n 1e4 --bins 20 --quantiles 0.25,0.5"
+    told = run(words, "--json").json()
+    assert told["question"]["categories"] == 21
+    first, second = told["quantile_errors"]
+    assert (first["quantile"], second["quantile"]) == (0.25, 0.5)
+    assert 0 < first["people"] < second["people"]
+    assert "The count up to the 0.5 quantile will be off by about" in run(words).stdout
+
+
 REFUSED = [
+    ("--bins 1", "2 <= --bins"),
+    ("--bins 20 --quantiles 1", "quantile"),
+    ("--bins 20 --categories 4", "leave out --categories"),
+    ("--categories 4 --quantiles 0.5", "--quantiles needs --bins"),
     ("--categories 5 --messages-cap 0", "--messages-cap >= 1"),
     ("--categories 1000 --messages-cap 1.01 --choose dummies", "over the cap of 1.01"),
     ("--categories 5 --choose nothing", "one of"),

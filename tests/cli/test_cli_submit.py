@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 import threading
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,11 +16,13 @@ import pytest
 
 from client_kit import DAY, NOW, Services, make_survey, manual_clock
 from command_kit import shoal
+from factories import by_groups, several
 from shoal.cli import submit
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.grid import Duchi
+from shoal.randomizers.response import RandomizedResponse
 from shoal.service import client as service_client
-from shoal.service.admission import Invited
+from shoal.service.admission import Invited, Open
 from shoal.service.client import Client
 from shoal.service.ops import invitations
 from shoal.service.survey import Party, words
@@ -513,3 +516,94 @@ def test_over_a_real_connection(tmp_path, monkeypatch, clock):
         assert "ConnectError" in client.report(services.survey, "red").reason
         assert client.spent().rows[1].waiting == 1
     assert clock() == NOW
+
+
+@pytest.fixture
+def asking_two(run, services, tmp_path):
+    """The command, with a survey of two questions instead."""
+    asked = several((RandomizedResponse(k=3, epsilon=1.0), Duchi(low=0, high=10, epsilon=1.0)))
+    survey = replace(make_survey(), questions=asked.questions, admission=Open(dishonest=0))
+    services.__init__(survey)
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    return run
+
+
+def test_several_questions_are_answered_by_name(asking_two, services, tmp_path):
+    assert asking_two("survey.json", "--answer", "q0=a0", "--answer", "q1=4").status == 0
+    assert [len(each) for each in services.messages] == [2]
+    other = ("--occasion", "1", "--outbox", str(tmp_path / "other"))
+    assert asking_two("survey.json", *other, answer="\n7\n").status == 0
+    (tmp_path / "people.csv").write_text("q0,q1\na0,1\n,2\na1,10\n")
+    assert asking_two("survey.json", "--file", "people.csv").status == 0
+    assert len(services.messages) == 5
+
+
+@pytest.fixture
+def asking_by_groups(run, services, tmp_path):
+    """The command, with a survey by groups, and one of several questions, the last by groups."""
+    fields = {"admission": Open(dishonest=0), "epsilon": 2.0}
+    survey = replace(make_survey(), questions=(by_groups(),), **fields)
+    among = (*several().questions, by_groups("vote", epsilon=0.1))
+    services.__init__(survey)
+    (tmp_path / "survey.json").write_bytes(survey.to_bytes())
+    (tmp_path / "among.json").write_bytes(replace(survey, questions=among).to_bytes())
+    return run
+
+
+def test_a_group_is_answered_beside_the_answer(asking_by_groups, services, tmp_path):
+    assert asking_by_groups("survey.json", "yes", "--group", "north").status == 0
+    other = ("--outbox", str(tmp_path / "other"))
+    assert asking_by_groups("survey.json", *other, answer="south\nno\n").status == 0
+    (tmp_path / "people.csv").write_text("vote,region\nyes,north\nno,east\n")
+    table = ("--file", "people.csv", "--column", "vote", "--by", "region")
+    assert asking_by_groups("survey.json", *table).status == 0
+    assert len(services.messages) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("survey.json yes", "the survey counts by groups: give --group once"),
+        ("survey.json yes --group a --group b", "give --group once"),
+        ("survey.json yes --group west", "one of the groups 'north', 'south', 'east'"),
+        ("survey.json - --group north", "--group needs ANSWER"),
+        ("survey.json --file people.csv --column vote", "the column of the groups"),
+        ("survey.json --file people.csv --group north", "in its column --by"),
+        ("survey.json yes --by region", "--by needs --file"),
+        ("among.json --answer vote=yes --group north", "expected --group NAME=GROUP"),
+        ("among.json --answer q0=a0 --group q0=north", "questions that are by groups: vote"),
+        ("among.json --group vote=north", "--group needs --answer NAME=ANSWER"),
+        ("among.json --answer vote=maybe --group vote=north", "one of the answers to vote"),
+    ],
+)
+def test_groups_that_fit_no_survey_are_refused(asking_by_groups, services, tmp_path, words, said):
+    (tmp_path / "people.csv").write_text("vote,region\nyes,north\n")
+    refused = asking_by_groups(*words.split()).refusal()
+    assert said in refused
+    assert refused.endswith("nothing was sent")
+    assert not services.messages
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["red"], "the survey has several questions: give --answer NAME=ANSWER (q0, q1)"),
+        (["--answer", "q0=a0"], "a number for q1, which cannot be skipped"),
+        (["--answer", "q1=4", "--answer", "q1=5"], "each name once"),
+        (["--answer", "q1"], "expected --answer NAME=ANSWER"),
+        (["--answer", "q2=a", "--answer", "q1=4"], "by the names of the questions: q0, q1"),
+        (["--file", "people.csv", "--column", "q0"], "by the names of the questions"),
+        (["--file", "people.csv", "--drop-nulls"], "no rows dropped"),
+    ],
+)
+def test_answers_that_fit_no_question_are_refused(asking_two, services, tmp_path, words, said):
+    (tmp_path / "people.csv").write_text("q0,q1\na0,1\n,2\n")
+    refused = asking_two("survey.json", *words).refusal()
+    assert said in refused
+    assert refused.endswith("nothing was sent")
+    assert not services.messages
+
+
+def test_one_question_needs_no_name(run, services):
+    assert "give its ANSWER alone" in run("survey.json", "--answer", "q0=red").refusal()
+    assert not services.messages

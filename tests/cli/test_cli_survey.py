@@ -150,9 +150,27 @@ def test_a_mechanism_by_name_and_protocols(run):
     many = run(f"{words} --messages-cap 3 --json").json()
     assert many["survey"]["slots"] > 1
     assert many["guarantee"]["minimum"]["local_epsilon"] is None
-    assert "nothing: your report may give the answer away" in " ".join(
-        run(f"{words} --messages-cap 3").stdout.replace("│", " ").split()
+    assert (
+        "none if shuffler and analyzer collude: your report may give the answer away"
+        in " ".join(run(f"{words} --messages-cap 3").stdout.replace("│", " ").split())
     )
+
+
+def test_the_near_central_histogram_is_collected_with_carriers(run):
+    words = f"{NEW} --randomizer near-central-robust"
+    told = run(f"{words} --json").json()
+    assert told["survey"]["mechanism"]["name"] == "near-central-carriers"
+    assert told["guarantee"]["minimum"]["epsilon"] <= told["survey"]["epsilon"]
+    assert told["records"]["minimum"] <= told["survey"]["slots"] * 500
+    assert "--any-local-epsilon" in told["warnings"][0]
+    shown = " ".join(run(words).stdout.replace("│", " ").split())
+    assert f"1 to {told['survey']['slots']} messages" in shown
+    assert "runs near-central-robust, with carriers of the noise" in shown
+    assert "near-central-carriers" not in shown
+    assert "the analyzer opens" in shown
+    assert "one dishonest person can add" in shown
+    refused = run(f"{words} --suite mlkem768x25519-aes128gcm").refusal()
+    assert "expected x25519-aes128gcm for near-central-carriers" in refused
 
 
 def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
@@ -288,7 +306,7 @@ def test_what_is_missing_is_named(run, option):
 
 
 REFUSED = [
-    ("--bounds 0,1", "give one of --categories and --bounds"),
+    ("--bounds 0,1", "give one of --categories, --bounds and --questions"),
     ("--max-age soon", "a time such as 7d"),
     ("--starts tomorrow", "a date such as 2030-01-31"),
     ("--suite rot13", "x25519-aes128gcm"),
@@ -317,3 +335,84 @@ def test_refusals(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said in run(NEW, words).refusal()
     assert list(tmp_path.iterdir()) == []
+
+
+QUESTIONS = [
+    {"name": "travel", "question": "How do you travel?", "answers": ["car", "bus"], "weight": 2},
+    {"name": "minutes", "question": "For how long?", "bounds": [0, 120]},
+]
+SEVERAL = (
+    f"survey new --name commuting --purpose buses --epsilon 1 --minimum 500 --dishonest 0 {PARTIES}"
+)
+
+
+BY_GROUPS = "--question Agreed? --categories yes,no --by Region --groups north,south"
+
+
+def test_answers_are_counted_by_groups(run, tmp_path):
+    out = tmp_path / "survey.json"
+    told = run(SEVERAL, f"{BY_GROUPS} --out {out}").stdout
+    assert "Region: north, south" in told
+    survey = Survey.from_bytes(out.read_bytes())
+    assert (survey.only.by, survey.only.groups) == ("Region", ("north", "south"))
+    assert survey.device.k == 4
+    listed = [*QUESTIONS, {**QUESTIONS[0], "name": "by", "by": "Region", "groups": ["n", "s"]}]
+    (tmp_path / "q.json").write_text(json.dumps(listed))
+    run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {tmp_path / 's.json'}")
+    survey = Survey.from_bytes((tmp_path / "s.json").read_bytes())
+    assert survey.questions[2].groups == ("n", "s", "(none)")
+    assert survey.devices[2].k == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (BY_GROUPS.replace("--by Region", ""), "--by"),
+        (BY_GROUPS.replace("--groups north,south", ""), "--by needs --groups"),
+        (BY_GROUPS.replace("--categories yes,no", "--bounds 0,1"), "--groups needs --categories"),
+        (BY_GROUPS.replace("north,south", "north,"), "at least two that differ"),
+    ],
+)
+def test_groups_that_are_none_are_refused(run, tmp_path, words, said):
+    assert said in run(SEVERAL, f"{words} --out {tmp_path / 's.json'}").refusal()
+    assert not (tmp_path / "s.json").exists()
+
+
+def test_several_questions_spend_the_budget_together(run, tmp_path):
+    (tmp_path / "q.json").write_text(json.dumps(QUESTIONS))
+    out = tmp_path / "survey.json"
+    told = run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {out}").stdout
+    assert "each question is randomized, sealed and mixed by itself" in told
+    assert "a number from 0 to 120, which has to be given" in " ".join(told.split())
+    survey = Survey.from_bytes(out.read_bytes())
+    assert [question.name for question in survey.questions] == ["travel", "minutes"]
+    assert survey.questions[0].answers == ("car", "bus", "(none)")
+    assert 0.99 <= survey.guarantee(500).epsilon <= 1
+    shown = run(f"survey show {out} --json").json()
+    assert set(shown["expected_error"]["minimum"]) == {"travel", "minutes"}
+    assert run(f"survey check {out}").status == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{", "is no JSON"),
+        ("{}", "a list of two questions or more"),
+        (json.dumps(QUESTIONS[:1]), "a list of two questions or more"),
+        (json.dumps([QUESTIONS[0] | {"groups": "ab"}] * 2), "the groups of question 1"),
+        (json.dumps([QUESTIONS[0] | {"groups": ["a", "b"]}] * 2), "groups with by and answers"),
+        (json.dumps([QUESTIONS[0] | {"by": 1}] * 2), "expected by, of question 1"),
+        (json.dumps([*QUESTIONS, {"name": "x"}]), "question 3 of"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "colour": 1}]), "question 3 of"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "bounds": [0, 1]}]), "answers or bounds"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[1], "bounds": [0]}]), "two numbers"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "answers": [1]}]), "a list of texts"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "weight": "1"}]), "to be a number"),
+        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "weight": -1}]), "weight"),
+    ],
+)
+def test_questions_that_are_none_are_refused(run, tmp_path, written, said):
+    (tmp_path / "q.json").write_text(written)
+    out = tmp_path / "survey.json"
+    assert said in run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {out}").refusal()
+    assert not out.exists()

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import command_kit
 from shoal import randomness, testing
 from shoal.errors import InvalidArgumentError
 from shoal.randomizers.response import RandomizedResponse
@@ -193,6 +194,17 @@ def test_people_in_both_groups_pay_for_two_reports(run):
     assert not any("in both tables" in text for text in found["assumptions"])
     assert any("two answers of one person" in note for note in both["notes"])
     assert both["design"]["question"]["overlapping"] is True
+
+
+@pytest.mark.usefixtures("desk")
+def test_standard_input_is_tested_like_its_file(run):
+    words = ["test", "-", *BASE.split(), "--json"]
+    piped = command_kit.shoal(*words, answer=Path("even.csv").read_bytes()).json()
+    assert piped["groups"] == [{"name": "standard input", "n": PEOPLE}]
+    plain = run("test even.csv", BASE, "--json").json()
+    assert (piped["guarantee"], piped["answers"]) == (plain["guarantee"], plain["answers"])
+    beside = command_kit.shoal(*words, "--with", "-", answer=b"").refusal()
+    assert "cannot be --with another" in beside
 
 
 @pytest.mark.usefixtures("desk")

@@ -112,7 +112,7 @@ REFUSALS = [
     ("plan --epsilon 1 --n 1e5 --dimension 1e7", "10000000; ask for fewer coord"),
     (
         "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
-        "only epsilon can be divided among columns",
+        "no --split beside a randomizer",
     ),
 ]
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +22,7 @@ from hypothesis import strategies as st
 from repository import environment
 from shoal.engines import columns as reading
 from shoal.engines.columns import NONE, OTHER, Amounts, Choices, Column, Tallied
+from shoal.engines.files import Files, spooled
 from shoal.errors import InvalidArgumentError, MissingExtraError
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
@@ -25,8 +30,45 @@ HEIGHTS = [1.5, 2.0, 3.25, -4.0, 0.0, 2.0, 2.0, 1e3]
 AGES = [30, 7, 30, 41, 7, 7, 12, 0]
 FRAME = pl.DataFrame({"colour": COLOURS, "height": HEIGHTS, "age": AGES})
 
+
+def compressed(write):
+    def written(frame, path):
+        plain = io.BytesIO()
+        write(frame, plain)
+        path.write_bytes(gzip.compress(plain.getvalue(), mtime=0))
+
+    return written
+
+
+def tabbed(frame, file):
+    frame.write_csv(file, separator="\t")
+
+
+def written(write):
+    """The bytes of the file."""
+    file = io.BytesIO()
+    write(FRAME, file)
+    return file.getvalue()
+
+
+def halves(frame, directory):
+    """Two files, one of them in a directory of its own, and what is no part of the table."""
+    (directory / "more").mkdir(parents=True)
+    frame[:3].write_parquet(directory / "part-0.parquet")
+    frame[3:].write_parquet(directory / "more" / "part-1.parquet")
+    (directory / "_SUCCESS").touch()
+    (directory / ".part-0.parquet.crc").write_bytes(b"crc")
+
+
 WRITERS = {
     "csv": pl.DataFrame.write_csv,
+    "csv.gz": compressed(pl.DataFrame.write_csv),
+    "tsv": tabbed,
+    "TSV.GZ": compressed(tabbed),
+    "jsonl": pl.DataFrame.write_ndjson,
+    "ndjson": pl.DataFrame.write_ndjson,
+    "jsonl.gz": compressed(pl.DataFrame.write_ndjson),
+    "directory": halves,
     "parquet": pl.DataFrame.write_parquet,
     "arrow": pl.DataFrame.write_ipc,
     "ipc": pl.DataFrame.write_ipc,
@@ -39,6 +81,8 @@ IN_MEMORY = {
     "arrow table": lambda: pa.table({"colour": COLOURS, "height": HEIGHTS, "age": AGES}),
     "arrow batch": lambda: IN_MEMORY["arrow table"]().to_batches()[0],
     "arrow reader": lambda: IN_MEMORY["arrow table"]().to_reader(),
+    "mapping": lambda: {"colour": COLOURS, "height": np.array(HEIGHTS), "age": pd.Series(AGES)},
+    "array": lambda: Capsule(IN_MEMORY["arrow batch"]()),
     "stream": lambda: Stream(IN_MEMORY["arrow table"]()),
     "relation": lambda: relation(IN_MEMORY["arrow table"]()),
 }
@@ -58,6 +102,16 @@ class Stream:
         raise AssertionError(columns)
 
     __getitem__ = select
+
+
+class Capsule:
+    """What has an Arrow array and no stream."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.array.__arrow_c_array__(requested_schema)
 
 
 def relation(table):
@@ -85,6 +139,10 @@ def table(request, tmp_path):
     return str(path) if request.param == "path as text" else path
 
 
+def listing(labels, *, none, other):
+    return partial(reading.position, labels=labels, none=none, other=other)
+
+
 def joined(chunks):
     return np.concatenate(list(chunks))
 
@@ -99,9 +157,9 @@ def test_every_kind_of_table_has_the_same_answers(table):
 
 def test_every_kind_of_table_has_the_same_codes(table):
     column = reading.column(table, "colour")
-    codes = column.codes(["red", "green"], none=5, other=9)
+    codes = column.codes(listing(["red", "green"], none=5, other=9))
     assert sorted(joined(codes)) == [0, 0, 0, 1, 5, 5, 9, 9]
-    dropped = column.codes(["red", "green"], none=None, other=9)
+    dropped = column.codes(listing(["red", "green"], none=None, other=9))
     assert sorted(joined(dropped)) == [0, 0, 0, 1, 9, 9]
 
 
@@ -196,9 +254,18 @@ def test_a_column_in_other_letters_is_suggested():
     [
         ("missing.csv", None, "an existing file"),
         ("empty.csv", b"", "at least one row"),
-        ("table.xlsx", b"x", "whose name ends in .csv, .parquet"),
-        ("broken.parquet", b"not parquet", "readable data"),
-        ("broken.arrow", b"not arrow either", "readable data"),
+        ("table.xlsx", b"x", r"whose name ends in \.csv, \.tsv"),
+        ("table.parquet.gz", b"x", r"whose name ends in \.csv, \.tsv"),
+        ("broken.parquet", b"not parquet", r"as Parquet .*broken\.parquet"),
+        ("broken.csv.gz", gzip.compress(b"v\na\n", mtime=0)[:-9], r"as CSV .*broken\.csv\.gz"),
+        ("broken.jsonl", b'{"v": "a"}\n{"v": "b', r"as JSON lines .*broken\.jsonl"),
+        ("numbers.jsonl", b"5\n", "read as JSON lines"),
+        ("other.jsonl", b'{"w": 1}\n', "one of the columns w"),
+        ("broken.arrow", b"not arrow either", "read as Arrow"),
+        ("latin.csv", "v\nêtre\n".encode("latin-1"), r"as CSV in UTF-8 .*latin\.csv"),
+        ("semicolons.csv", b"v;w\na;b\n", "not semicolons"),
+        ("tabs.csv", b"v\tw\na\tb\n", "--format tsv"),
+        ("lines.csv", b'{"v": "a"}\n{"v": "b"}\n', "--format jsonl"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
@@ -209,11 +276,164 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
         reading.column(path, "v").answers()
 
 
-def test_bytes_that_are_not_text_are_said(tmp_path):
-    path = tmp_path / "latin.csv"
-    path.write_bytes("v\nêtre\n".encode("latin-1"))
-    with pytest.raises(InvalidArgumentError, match="readable data"):
-        reading.column(path, "v").answers()
+def test_values_of_json_lines_are_text_whatever_comes_before(tmp_path):
+    path = tmp_path / "[v].jsonl"
+    values = [1, 1.0, 1.50, True, None, "x", "1", 10**20]
+    lines = [json.dumps({"v": value}) for value in values] + ['{"w": 0}', '{"v": {"a": 1}}']
+    expected = ["1", "1", "1.5", "true", "", "x", "1", str(10**20), "", '{"a": 1}']
+    for order in (1, -1):
+        path.write_text("\n".join(lines[::order]) + "\n")
+        assert joined(reading.column(path, "v").texts(4)).tolist() == expected[::order]
+
+
+def test_a_key_that_comes_late_is_a_column(tmp_path):
+    path = tmp_path / "late.jsonl"
+    path.write_text('{"w": 0}\n' * 2000 + '{"v": "late"}\n')
+    assert reading.column(path, "v").answers().distinct == ("late",)
+
+
+def test_several_files_are_one_table(tmp_path):
+    one, two = (tmp_path / name for name in ("1.csv", "2.csv"))
+    one.write_text("v,w\na,1\n")
+    two.write_text("w,v\n2,b\n")  # found by their names
+    for places in ([one, two], (str(two), str(one)), str(tmp_path / "?.csv"), tmp_path):
+        assert reading.column(places, "v").answers().distinct == ("a", "b")
+    two.write_text("w\n2\n")
+    with pytest.raises(InvalidArgumentError, match=r"one of the columns w of .*2\.csv"):
+        reading.column(tmp_path, "v")
+
+
+def test_a_name_with_brackets_is_a_name_first(tmp_path):
+    (tmp_path / "[ab].csv").write_text("v\nbrackets\n")
+    (tmp_path / "a.csv").write_text("v\nletter\n")
+    assert reading.column(tmp_path / "[ab].csv", "v").answers().distinct == ("brackets",)
+
+
+def test_a_partitioned_directory_has_its_columns(tmp_path):
+    for region in ("north", "01"):
+        part = tmp_path / f"region={region}" / "part.parquet"
+        part.parent.mkdir()
+        pl.DataFrame({"v": [1, 2]}).write_parquet(part)
+    table = reading.table(tmp_path, ["v", "region"])
+    assert table.column("region").answers().distinct == ("01", "north")
+    assert table.column("v").answers().distinct == ("1", "2")
+
+
+def test_files_that_are_not_one_table(tmp_path):
+    pl.DataFrame({"v": [1]}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"v": ["1"]}).write_parquet(tmp_path / "2.parquet")
+    with pytest.raises(InvalidArgumentError, match="the same type in all files"):
+        reading.column(tmp_path, "v")
+    with pytest.raises(InvalidArgumentError, match="every file once"):
+        reading.column([tmp_path / "1.parquet", str(tmp_path / "?.parquet")], "v")
+    (tmp_path / "3.csv").write_text("v\n1\n")
+    with pytest.raises(InvalidArgumentError, match="of one format"):
+        reading.column(tmp_path, "v")
+    with pytest.raises(InvalidArgumentError, match="of one format"):
+        reading.column([tmp_path / "1.parquet", tmp_path / "3.csv"], "v")
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(InvalidArgumentError, match="files in it"):
+        reading.column(tmp_path / "nothing", "v")
+    with pytest.raises(InvalidArgumentError, match="files on this machine"):
+        reading.column("s3://lake/people", "v")
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ["d", "d/0.csv"],
+        ["d/*", "d"],
+        ["d/0.csv", "other"],
+        ["other", "d"],
+        ["linked"],
+        ["d", "d/../d/more/1.csv"],
+        ["d", "s3a://lake", "s3a://lake/0.csv"],
+        ["d/more/1.csv", "file://d/more"],
+    ],
+)
+def test_no_file_counts_again(tmp_path, monkeypatch, places):
+    (tmp_path / "d" / "more").mkdir(parents=True)
+    for name in ("d/0.csv", "d/more/1.csv"):
+        (tmp_path / name).write_text("v\n1\n")
+    (tmp_path / "other").symlink_to(tmp_path / "d")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "0.csv").write_text("v\n1\n")
+    (tmp_path / "linked" / "1.csv").symlink_to("0.csv")
+    monkeypatch.chdir(tmp_path)
+    here = [place.replace("file://", f"file://{tmp_path}/") for place in places]
+    with pytest.raises(InvalidArgumentError, match=r"every file once \(.*\.csv comes again\)"):
+        Files.at(here, elsewhere=True)
+    assert len(Files.at(["d", "s3a://lake"], "csv", elsewhere=True).paths) == 2
+
+
+@pytest.mark.parametrize("series", [pl.Series, pd.Series])
+def test_a_series_is_its_only_column(series):
+    named = series(name="v", **{"values" if series is pl.Series else "data": COLOURS})
+    assert reading.only_column(named) == "v"
+    assert reading.column(named, "v").answers().distinct == ("blue", "green", "red")
+    with pytest.raises(InvalidArgumentError, match="one of the columns v"):
+        reading.column(named, "w")
+    assert reading.column(series(COLOURS), "anything").answers().nulls == 2
+    assert reading.only_column(series(COLOURS)) == "value"
+
+
+def test_an_array_is_a_column():
+    for array in (pa.array(COLOURS), pa.chunked_array([COLOURS]), Capsule(pa.array(COLOURS))):
+        assert reading.column(array, "v").answers().distinct == ("blue", "green", "red")
+
+
+def test_only_series_and_mappings_of_one_have_an_only_column():
+    assert reading.only_column({"v": COLOURS}) == "v"
+    for several in (FRAME, {"v": [1], "w": [2]}, "people.csv"):
+        assert reading.only_column(several) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (FRAME.write_csv().encode(), None),
+        (gzip.compress(FRAME.write_csv().encode()), None),
+        (FRAME.write_csv(separator="\t").encode(), "tsv"),
+        (FRAME.write_ndjson().encode(), "jsonl"),
+        (written(pl.DataFrame.write_parquet), None),
+        (written(pl.DataFrame.write_ipc), None),
+    ],
+    ids=["csv", "gzip", "tsv", "jsonl", "parquet", "arrow"],
+)
+def test_a_stream_is_a_private_file_for_a_while(data, form):
+    with spooled(io.BytesIO(data), form) as files:
+        (place,) = files.paths
+        assert place.parent.stat().st_mode & 0o077 == 0
+        answers = reading.column(files, "colour").answers()
+        assert (answers.rows, answers.distinct) == (8, ("blue", "green", "red"))
+    assert not place.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "message"),
+    [
+        (b"", None, "without any data"),
+        (b"v\nred\nbl", None, "no line break"),
+        (gzip.compress(b"v\nred\nbl", mtime=0), None, "no line break"),
+        (gzip.compress(b"v\nred\nblue\n", mtime=0)[:-1], None, "can be read"),
+        (b'v,w\nred,1\nblue,"two\n', None, "opened and not closed"),
+        (b"v\tw\nred\t1\nblue\t", "tsv", "no line break"),
+        (b'{"v": "red"}\n{"v": "bl', "jsonl", "read as JSON lines"),
+        (written(pl.DataFrame.write_parquet)[:-20], None, "read as Parquet .*standard input"),
+        (written(pl.DataFrame.write_ipc)[:-20], None, "read as Arrow"),
+        (b"v\nred\n", "xlsx", "one of csv"),
+    ],
+)
+def test_a_stream_that_ends_early_is_noticed(data, form, message, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def read():
+        with spooled(io.BytesIO(data), form) as files:
+            reading.column(files, "v").answers()
+
+    with pytest.raises(InvalidArgumentError, match=message):
+        read()
+    assert not list(tmp_path.iterdir())
 
 
 def test_other_things_are_not_tables():
@@ -267,6 +487,44 @@ def test_identifiers_are_refused(monkeypatch):
     assert len(reading.column(few, "v").answers().distinct) == 100
     with pytest.raises(InvalidArgumentError, match="at most 100 different answers"):
         reading.column(pl.DataFrame({"v": np.arange(101)}), "v").answers()
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ([0.5, 1.0, 1.5], "not whole"),
+        (["0.5", " 1", "1e-3"], "not whole"),  # as a text file has them
+        ([1.0, 2.0, float("nan")], None),  # whole numbers, as pandas has them beside missing ones
+        (["1.0", "2.50", "n/a"], None),
+        (["1", "20"], None),
+        ([f"{i % 200}" for i in range(400)], None),
+        ([f"{i % 201}" for i in range(402)], "at most 200 different answers, not 201"),
+    ],
+)
+def test_lists_taken_from_the_data_are_short_and_not_measured(values, refused, tmp_path):
+    frame = pl.DataFrame({"v": values})
+    frame.write_csv(tmp_path / "v.csv")
+    frame.write_ndjson(tmp_path / "v.jsonl")
+    for data in (frame, tmp_path / "v.csv", tmp_path / "v.jsonl"):
+        column = reading.column(data, "v")
+        if refused is None:
+            assert Choices.of(column, drop_nulls=True).known >= 2
+        else:
+            with pytest.raises(InvalidArgumentError, match=refused) as refusal:
+                Choices.of(column, drop_nulls=True)
+            for way in ("--bins", "--open", "--categories FILE", "--public-list"):
+                assert way in str(refusal.value)
+        insisted = Choices.of(column, drop_nulls=True, public_list=True)
+        assert reading.PUBLIC_LIST in insisted.notes
+        assert Choices.of(column, values[:2], drop_nulls=True).known == 2
+
+
+def test_insisting_on_a_list_does_not_make_identifiers_public():
+    column = reading.column(pl.DataFrame({"v": [f"id{i}" for i in range(300)]}), "v")
+    for insisted in (False, True):
+        with pytest.raises(InvalidArgumentError, match="as identifiers are") as refusal:
+            Choices.of(column, drop_nulls=False, public_list=insisted)
+        assert "--public-list" not in str(refusal.value)
 
 
 def test_the_list_is_fixed_whatever_the_data_has():
@@ -325,11 +583,13 @@ def test_data_that_changes_between_readings_is_noticed():
 
 MEASURED = """
 import resource, sys
+from functools import partial
 from shoal.engines import columns as reading
 def read(path):
     column = reading.column(path, "v")
     rows = column.answers().rows
-    assert sum(len(c) for c in column.codes(["a"], none=None, other=1)) == rows
+    coding = partial(reading.position, labels=["a"], none=None, other=1)
+    assert sum(len(c) for c in column.codes(coding)) == rows
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = read(sys.argv[2])
 print(read(sys.argv[1]) - before)
@@ -364,13 +624,13 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 )
 def test_people_by_their_answers_are_the_people_of_the_rows(values, tasks, chunk, none):
     column = Column("v", pl.LazyFrame({"value": values}, schema={"value": pl.String}))
-    words = {"labels": ["a", "b", "c"], "none": none, "other": 4}
-    expected = np.sort(np.concatenate([[], *column.codes(**words)]))
+    coding = listing(["a", "b", "c"], none=none, other=4)
+    expected = np.sort(np.concatenate([[], *column.codes(coding)]))
     whole, n = Tallied("v", column.answers(), chunk=chunk), len(expected)
     parts = [
         replace(whole, first=n * task // tasks, last=n * (task + 1) // tasks)
         for task in range(tasks)
     ]
-    pieces = [piece for part in parts for piece in part.codes(**words)]
+    pieces = [piece for part in parts for piece in part.codes(coding)]
     assert all(len(piece) <= chunk for piece in pieces)
     assert np.array_equal(np.sort(np.concatenate([[], *pieces])), expected)

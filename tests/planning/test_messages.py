@@ -13,14 +13,76 @@ from shoal import randomness
 from shoal.planning import Plan
 
 
-@pytest.mark.parametrize(("n", "k", "largest"), [(10**6, 100, 66), (10**5, 1000, 212)])
-def test_dummies_are_picked_when_messages_are_allowed(n, k, largest):
-    found = shoal.plan(epsilon=1, delta=1e-6, n=n, categories=k, messages_cap=2)
-    assert found.recommended.name == "dummies"
+@pytest.mark.parametrize(
+    ("n", "k", "cap", "name", "largest"),
+    [
+        (10**6, 100, 1.15, "near-central-lean", 29.6),
+        (10**6, 100, 1.005, "dummies", 66),
+        (10**5, 1000, 5.6, "near-central-lean", 1.15 * 88.5),
+        (10**5, 1000, 2, "dummies", 212),
+    ],
+)
+def test_the_best_is_picked_when_messages_are_allowed(n, k, cap, name, largest):
+    found = shoal.plan(epsilon=1, delta=1e-6, n=n, categories=k, messages_cap=cap)
+    assert found.recommended.name == name
     assert found.recommended.errors.l2 <= largest
-    assert found.recommended.messages <= 2
+    assert found.recommended.messages <= cap
     assert found.guarantee.epsilon <= 1 + 1e-9
     assert math.isinf(found.guarantee.local_epsilon)
+
+
+def test_one_message_is_told_of_a_curators_chart():
+    found = shoal.plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
+    assert math.isfinite(found.recommended.local_epsilon)
+    note = found.document().notes[-1]
+    assert note.startswith("with 1.1 messages and no local ε₀: 29.4 ")
+    assert "--messages-cap = 2 allows" in note
+    yes_or_no = shoal.plan(epsilon=1, delta=1e-6, n=10**5, categories=2)
+    assert "and no local ε₀: 2.15 (the L2 error of near-central" in str(yes_or_no.document())
+    for other in (
+        {"local_epsilon_cap": 3},  # which nothing without a local epsilon keeps
+        {"messages_cap": 2},  # where it is an option
+        {"honest_fraction": 0.99},  # of whom a few could add anything
+        {"n": 100},  # who would send a thousand messages each
+    ):
+        question = {"epsilon": 1, "delta": 1e-6, "n": 10**6, "categories": 100} | other
+        assert shoal.plan(**question).nearer is None
+
+
+def test_dishonest_people_count():
+    question = {"epsilon": 1, "delta": 1e-6, "n": 10**5, "categories": 50, "messages_cap": 3}
+    honest = shoal.plan(**question)
+    assert honest.recommended.name == "near-central-lean"
+    names = [option.name for option in honest.options if option.errors]
+    few = shoal.plan(**question, honest_fraction=1 - 1e-5)  # one person
+    assert few.question.dishonest == 1
+    assert few.recommended.name == "dummies"
+    losses = [
+        option.errors.l2 + option.influence * few.question.dishonest
+        for option in few.options
+        if option.errors
+    ]
+    assert losses[1:] == sorted(losses[1:])
+    assert losses[0] <= 1.02 * losses[1]
+    assert sorted(names) == sorted(option.name for option in few.options if option.errors)
+    assert "what 1 dishonest person can add" in few.reason
+    many = shoal.plan(**question, honest_fraction=0.9)
+    assert "10,000 dishonest people can add" in many.reason
+    assert f"10,000 of them {1e4 * many.recommended.influence:,.0f}" in str(many.document())
+
+
+def test_options_say_what_is_sent_and_opened_and_added():
+    found = shoal.plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
+    rows = {row["name"]: row for row in found.records()}
+    robust = rows["near-central-robust"]
+    assert [robust[name] for name in ("slots", "bytes", "openings", "influence")] == [67] * 4
+    assert robust["local_epsilon"] is None
+    grr = rows["grr"]
+    assert (grr["slots"], grr["bytes"], grr["openings"]) == (1, 1, 1)
+    assert 1 <= grr["influence"] < 1.02
+    text = str(found.document())
+    assert "ε0 is none if shuffler and analyzer collude" in text
+    assert "One dishonest person can add at most 2,489" in text
 
 
 def test_without_leave_everybody_sends_one_message():
@@ -76,7 +138,7 @@ def test_absent_and_dishonest_people_cost_dummies():
 
 
 def test_a_plan_with_messages_is_saved_and_believed_in_nothing(tmp_path):
-    found = shoal.plan(epsilon=1, n=10**4, categories=50, messages_cap=4)
+    found = shoal.plan(epsilon=1, n=10**4, categories=50, messages_cap=4).choose("dummies")
     path = tmp_path / "plan.json"
     found.save(path)
     loaded = Plan.load(path)
@@ -98,7 +160,7 @@ def people():
     return pl.DataFrame({"color": [f"c{value}" for value in values], "age": values * 10.0})
 
 
-@pytest.mark.parametrize("choose", [None, "dummies", "sparse", "zero-sum"])
+@pytest.mark.parametrize("choose", [None, "near-central-robust", "dummies", "sparse", "zero-sum"])
 def test_a_run_with_several_messages(people, choose):
     result = shoal.run(
         people,
@@ -110,7 +172,7 @@ def test_a_run_with_several_messages(people, choose):
         compare_truth=True,
         randomness=randomness.simulated(5),
     )
-    assert result.randomizer.name == (choose or "dummies")
+    assert result.randomizer.name == (choose or "near-central-lean")
     assert result.guarantee.epsilon <= 1 + 1e-6
     errors = np.abs(result.estimate.frequencies - result.truth) * result.n
     assert errors.max() <= 50
@@ -148,9 +210,10 @@ def test_columns_compose(people):
         epsilon=0.5,
         messages_cap=3,
         choose="dummies",
-        split="compose",
     )
-    assert one.guarantee.epsilon < two.guarantee.epsilon < 2 * one.guarantee.epsilon
+    assert 0.99 * 0.5 <= two.guarantee.epsilon <= 0.5
+    assert all(each.randomizer.name == "dummies" for each in two.columns)
+    assert one.randomizer.messages < two["again"].randomizer.messages
 
 
 def test_a_run_too_small_says_how_many_people_it_takes(people):

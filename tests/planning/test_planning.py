@@ -240,3 +240,8 @@ def test_the_central_floor_is_discrete_laplace_noise_of_sensitivity_two():
 def test_questions_that_make_no_sense_are_refused(asked, says):
     with pytest.raises(shoal.InvalidArgumentError, match=says):
         shoal.plan(**asked)
+
+
+def test_a_crowd_that_needs_hardly_any_noise_has_a_plan_for_numbers():
+    best = shoal.plan(epsilon=3, n=10**6, bounds=(0.0, 1.0))
+    assert best.recommended.errors is not None

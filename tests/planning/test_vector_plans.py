@@ -188,5 +188,5 @@ def test_a_run_takes_what_the_plan_recommends(sums, cap):
 
 def test_far_too_many_slots_are_out_of_the_question():
     *_, central, _ = planner.for_numbers(0.0, 1.0, epsilon=0.01, messages_cap=None)
-    assert central.protocol is None
+    assert central.calibrated is None
     assert "slots" in central.remark

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 from pyspark import cloudpickle
 
-from analyzer_kit import START, Analyzer, Shuffler, counts_of, forged, sealed
+from analyzer_kit import START, Analyzer, Shuffler, counts_of, forged, sealed, sealed_apart
+from factories import several
 from shoal.errors import EngineError
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
+from shoal.service.admission import Open
 from shoal.service.analyzer.cluster import RECORDS, Cluster, Mount, Opener
 from shoal.service.analyzer.collect import Collector
 from shoal.service.clock import ManualClock
@@ -102,8 +104,8 @@ class Mined:
     cluster: Cluster
     marker: str
 
-    def records(self, survey, header, path):
-        found = self.cluster.records(survey, header, path)
+    def records(self, survey, number, header, path):
+        found = self.cluster.records(survey, number, header, path)
         return replace(found, opener=Deadly(**vars(found.opener), marker=self.marker))
 
 
@@ -130,7 +132,7 @@ def sealed_for(survey, pair):
     from shoal.service.wire import Wire
 
     wire = Wire.of(survey)
-    return wire.inner.seal(bytes(wire.message_bytes), pair.public)
+    return wire.sections[0].inner.seal(bytes(wire.sections[0].message_bytes), pair.public)
 
 
 def outcome(analyzer, survey):
@@ -177,6 +179,28 @@ def test_executors_count_what_this_machine_counts(session, analyzer, device, tmp
     assert rejected["unopened"] >= 3
     assert rejected["inadmissible"] == 2
     assert batches[1][3]["replayed"] == 100 * slots
+
+
+def test_executors_count_each_question_apart(session, analyzer, tmp_path):
+    devices = (RandomizedResponse(k=3, epsilon=1.0), RandomizedResponse(k=4, epsilon=1.0))
+    questions = several(devices).questions
+    survey = analyzer.asking(
+        questions=questions, admission=Open(dishonest=0), minimum=200, epsilon=4.0
+    )
+    here = Analyzer(tmp_path / "local")
+    here.keyring = analyzer.keyring
+    here.store.surveys.add(survey)
+    columns = [np.arange(500) % 3, np.arange(500) % 4]
+    sections = sealed_apart(survey, analyzer.keyring, columns)
+    sections[1][:7] = sections[0][:7]
+    for each in (analyzer, here):
+        each.shuffler.put(survey, sections)
+    assert analyzer.collector_on(session, survey).step().published == ("11" * 16,)
+    assert here.collect(survey).published == ("11" * 16,)
+    found, there = (each.document(survey) for each in (analyzer, here))
+    assert found["questions"] == there["questions"]
+    assert [each["valid"] for each in found["questions"]] == [500, 493]
+    here.close()
 
 
 def test_no_secret_is_in_plans_logs_or_files_of_spark(session, analyzer, place):

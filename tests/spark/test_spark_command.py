@@ -14,6 +14,7 @@ import pytest
 from collection_kit import collection
 from repository import environment
 from shoal.engines import spark_session
+from shoal.engines.files import Files
 from shoal.errors import EngineError, InvalidArgumentError
 
 COLORS = ["red"] * 900 + ["green"] * 600 + ["blue"] * 400 + ['"quoted", with a comma'] * 100
@@ -72,7 +73,7 @@ def test_what_cannot_be_is_one_line(lake, tmp_path):
     old.chmod(0o755)
     for refused, line in (
         (shoal("run", tmp_path / "gone", *words), "existing file or directory"),
-        (shoal("run", tmp_path, *words), ".parquet or .csv"),
+        (shoal("run", tmp_path, *words), ".parquet, .csv"),
         (shoal("run", lake, *words, JAVA_HOME=str(tmp_path / "none")), "apt-get install"),
         (shoal("run", lake, *words, JAVA_HOME=str(tmp_path)), "is version 11"),
     ):
@@ -82,11 +83,15 @@ def test_what_cannot_be_is_one_line(lake, tmp_path):
         assert len(refused.stderr.splitlines()) == 1
 
 
-def test_formats_are_not_mixed(lake, tmp_path):
+def test_formats_are_those_of_spark(lake, tmp_path):
     pl.DataFrame({"v": [1]}).write_parquet(tmp_path / "v.parquet")
-    assert spark_session.Files.at([str(tmp_path)]).format == "parquet"
+    formats = tuple(spark_session.FORMATS)
+    assert Files.at([tmp_path], formats=formats).format == "parquet"
     with pytest.raises(InvalidArgumentError, match="one format"):
-        spark_session.Files.at([str(tmp_path), str(lake)])
+        Files.at([tmp_path, lake], formats=formats)
+    pl.DataFrame({"v": [1]}).write_ipc(tmp_path / "v.arrow")
+    with pytest.raises(InvalidArgumentError, match=r"ends in \.parquet, \.csv"):
+        Files.at([tmp_path / "v.arrow"], formats=formats)
 
 
 def test_without_java_there_is_a_line(monkeypatch, tmp_path):
@@ -105,6 +110,7 @@ import polars as pl, shoal
 from shoal.errors import InvalidArgumentError
 
 people = pl.read_csv(sys.argv[1], infer_schema=False)
+people = people.with_columns(who=pl.int_range(pl.len()) // 2)
 settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
 builder = SparkSession.builder.remote("local[2]")
 for name, value in settings.items():
@@ -116,6 +122,10 @@ there, here = (shoal.run(data, column="color", epsilon=1.0) for data in (frame, 
 assert there.guarantee == here.guarantee, (there.guarantee, here.guarantee)
 assert there.columns[0].labels == here.columns[0].labels
 assert there.columns[0].n == here.columns[0].n
+own = {"column": "color", "epsilon": 1.0, "person": "who", "reports_per_person": 2}
+there, here = (shoal.run(data, **own) for data in (frame, people))
+assert there.guarantee == here.guarantee, (there.guarantee, here.guarantee)
+assert (there.n, there.labels) == (here.n, here.labels)
 many = frame.crossJoin(spark.range(10))
 found = shoal.heavy_hitters(many, column="color", epsilon=2.0, length=5)
 assert [item.label for item in found.items][:2] == ["red", "green"]

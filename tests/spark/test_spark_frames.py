@@ -39,6 +39,8 @@ KINDS = {
 }
 TABLE = pl.DataFrame(KINDS)
 PEOPLE = 3000
+LARGE = {"epsilon": 3.0}
+SEVERAL = {"messages_cap": 100}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,7 @@ def table(session, tmp_path_factory):
 @pytest.fixture(scope="module")
 def people():
     rng = np.random.default_rng(5)
+    days = rng.integers(0, 800, PEOPLE)
     return pl.DataFrame(
         {
             "color": rng.choice(["red", "green", "blue"], PEOPLE, p=[0.5, 0.3, 0.2]),
@@ -66,9 +69,14 @@ def people():
             "x": rng.normal(0, 0.3, PEOPLE),
             "y": rng.normal(0.2, 0.3, PEOPLE),
             "old": np.arange(PEOPLE) % 2 == 0,
+            "born": [dt.date(2020, 1, 1) + dt.timedelta(days=int(day)) for day in days],
         }
     ).with_columns(
-        pl.when(pl.int_range(PEOPLE) % 10 == 0).then(None).otherwise(pl.col("color")).alias("gaps")
+        pl.when(pl.int_range(PEOPLE) % 10 == 0).then(None).otherwise(pl.col("color")).alias("gaps"),
+        # Three rows each, all of one color: whichever are chosen, the answers are the same.
+        (pl.col("color") + (pl.int_range(pl.len()).over("color") // 3).cast(pl.String)).alias(
+            "who"
+        ),
     )
 
 
@@ -118,6 +126,17 @@ def test_what_is_no_number_is_refused_as_everywhere(table):
         {"column": "age", "bounds": (0, 100), "epsilon": 1.0, "compare_truth": True},
         {"column": ["color", "age"], "bounds": {"age": (0, 100)}, "epsilon": 1.0},
         {"columns": ["x", "y"], "norm": 1.0, "epsilon": 1.0, "compare_truth": True},
+        {"column": "color", "epsilon": 1.0, "choose": "near-central-lean"} | SEVERAL,
+        {"column": "age", "bounds": (0, 100), "bins": 10, "quantiles": 0.5, "epsilon": 1.0},
+        {"column": "born", "bins": "month", "bounds": ("2020-01-01", "2021-12-31"), "epsilon": 1.0},
+        {"column": "age", "bounds": (0, 100), "epsilon": 1.0, "choose": "gaussian"},
+        {"columns": ["x", "y"], "norm": 1.0, "epsilon": 1.0, "choose": "gaussian-vectors"},
+        {"column": "age", "bounds": (0, 100), "bins": 16, "tree": True, "epsilon": 1.0} | SEVERAL,
+        {"column": "color", "epsilon": 1.0, "person": "who"},
+        {"column": "color", "epsilon": 1.0, "person": "who", "reports_per_person": 4},
+        {"column": "color", "by": "old", "epsilon": 2.0, "compare_truth": True},
+        {"column": "age", "bounds": (0, 100), "bins": 4, "by": "gaps", "groups": ["red"]} | LARGE,
+        {"column": "old", "by": "color", "person": "who", "reports_per_person": 2} | LARGE,
     ],
     ids=[
         "answers",
@@ -129,6 +148,17 @@ def test_what_is_no_number_is_refused_as_everywhere(table):
         "numbers",
         "two",
         "vector",
+        "near-central",
+        "bins",
+        "dates",
+        "gaussian",
+        "gaussian vector",
+        "tree",
+        "persons",
+        "four reports",
+        "groups",
+        "bins in groups",
+        "persons in groups",
     ],
 )
 def test_a_run_is_the_same_run(frame, people, options):
@@ -150,6 +180,43 @@ def _apart(one, two):
     error = "standard_errors" if hasattr(one, "standard_errors") else "standard_error"
     distance = np.abs(np.atleast_1d(getattr(one, value)) - np.atleast_1d(getattr(two, value)))
     return distance, 6.1 * np.hypot(getattr(one, error), getattr(two, error)) + 1e-12
+
+
+def test_rows_of_a_person_are_chosen_alike_and_the_same_again(session, tmp_path):
+    """Of the rows a, a and b every one is as likely; of what Spark reads again none is another."""
+    rows = pl.DataFrame(
+        {"who": np.repeat(np.arange(PEOPLE), 3), "odd `name.": ["a", "a", "b"] * PEOPLE}
+    )
+    rows = rows.with_columns(
+        number=pl.int_range(pl.len()), half=pl.Series([1.5, NAN] * (3 * PEOPLE // 2))
+    )
+    rows.write_parquet(tmp_path / "rows.parquet")
+    frame = session.read.parquet(str(tmp_path / "rows.parquet"))
+    names = ["who", "odd `name."]
+    chosen = columns.table(frame, names).per_person("who", 1, secure())
+    counts = dict(_polars_of(chosen)["odd `name."].value_counts().rows())
+    assert abs(counts["a"] - PEOPLE * 2 / 3) < 6 * np.sqrt(PEOPLE * 2 / 9)  # once in 5e8
+    assert sum(counts.values()) == PEOPLE
+
+    every = columns.table(frame, [*names, "number"])
+    for reports in (2, 5):
+        bits = [simulated(number) for number in (1, 1, 2)]
+        shuffled = columns.table(frame.repartition(5), [*names, "number"])
+        drawn = [
+            _polars_of(each.per_person("who", reports, own)).sort("number")
+            for each, own in zip((every, shuffled, every), bits, strict=True)
+        ]
+        assert drawn[0].equals(drawn[1])  # in whatever order the rows come
+        assert drawn[0].equals(drawn[2]) is (reports == 5)
+        assert drawn[0].height == reports * PEOPLE
+        assert drawn[0].null_count().row(0) == (max(0, reports - 3) * PEOPLE,) * 2
+        assert drawn[0]["number"].drop_nulls().is_unique().all()
+    with pytest.raises(InvalidArgumentError, match="4,500 rows are nobody's"):
+        columns.table(frame, ["who", "half"]).per_person("half", 1, secure())
+
+
+def _polars_of(table):
+    return pl.DataFrame(table.frame.toArrow())
 
 
 def test_a_plan_is_kept(frame):
@@ -208,7 +275,8 @@ def test_tasks_draw_their_own_randomness(frame):
 def test_frequent_texts_are_found(session, tmp_path):
     texts = ["maple"] * 10_000 + ["oak"] * 6_000 + ["birch"] * 4_000
     path = tmp_path / "texts.parquet"
-    pl.DataFrame({"tree": [*texts, None]}).write_parquet(path)
+    rows = pl.DataFrame({"tree": [*texts, None]})
+    rows.with_columns(old=pl.int_range(pl.len()) % 3 == 0).write_parquet(path)
     options = {"column": "tree", "epsilon": 2.0, "length": 5, "alphabet": "abcehiklmopr"}
     options |= {"compare_truth": True}
     there = shoal.heavy_hitters(session.read.parquet(str(path)), **options)
@@ -217,6 +285,11 @@ def test_frequent_texts_are_found(session, tmp_path):
     assert [item.label for item in there.items] == [item.label for item in here.items]
     assert [item.truth for item in there.items] == [item.truth for item in here.items]
     assert there.notes == here.notes
+    groups = {"column": "old", "by": "tree", "open_groups": True, "epsilon": 6.0}
+    there = shoal.run(session.read.parquet(str(path)), **groups)
+    here = shoal.run(path, **groups)
+    assert (there.guarantee, there.labels) == (here.guarantee, here.labels)
+    assert "maple · true" in there.labels
 
 
 def test_a_vector_that_would_be_stored_is_refused(session, frame):

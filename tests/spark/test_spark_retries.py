@@ -91,21 +91,27 @@ def session(place):
         "spark.speculation.quantile": "0.2",
         "spark.speculation.minTaskRuntime": "0ms",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
     }
     with spark_session(place, **settings) as made:
         yield made
 
 
-@pytest.mark.parametrize("how", ["rows", "answers"])
+@pytest.mark.parametrize("how", ["rows", "answers", "persons"])
 def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monkeypatch):
-    """Of the rows of every partition, and of every task's share of the answers."""
+    """Of the rows of every partition, of every task's share of the answers, of one of two rows."""
     monkeypatch.setattr(columns, "CHUNK", PIECE)  # several pieces in a task: half of them may die
     if how == "answers":
         monkeypatch.setattr(spark, "_TASK_BYTES", 2 * PEOPLE // PARTITIONS)  # two bytes a message
         monkeypatch.setattr(spark, "_MOST_LISTED", PEOPLE)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    people = session.range(0, PEOPLE, 1, PARTITIONS).selectExpr("concat('p', id) as who")
-    listed = [f"p{number}" for number in range(PEOPLE)]
+    rows = 2 if how == "persons" else 1
+    people = session.range(0, rows * PEOPLE, 1, PARTITIONS)
+    people = people.selectExpr("concat('p', id) as who", f"id % {PEOPLE} as owner")
+    if how == "persons":
+        people = columns.table(people, ["who", "owner"]).per_person("owner", 1, secure())
+    listed = [f"p{number}" for number in range(rows * PEOPLE)]
     coded = Choices.of(columns.column(people, "who"), listed, drop_nulls=True)
     fates = tmp_path / "fates"
     fates.mkdir()
@@ -127,7 +133,8 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
         ended.set()
         watching.join()
     assert counts.n == PEOPLE
-    assert np.array_equal(counts.cells[:PEOPLE], np.ones(PEOPLE))
+    each = counts.cells[: rows * PEOPLE].reshape(rows, PEOPLE).sum(axis=0)
+    assert np.array_equal(each, np.ones(PEOPLE))
     assert counts.cells.sum() == PEOPLE
     met = [path.name.partition("-")[0] for path in fates.iterdir()]
     assert set(met) >= {*FATES, "lived"}

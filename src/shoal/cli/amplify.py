@@ -49,6 +49,9 @@ class AmplifyOptions(Options):
     )
     k: int | None = option("How many answers there are; for vectors, the dimension.", _DEVICES)
     bounds: Bounds | None = option("Bounds of a randomizer of numbers; 0,1 if not given.", _DEVICES)
+    sigma: float | None = option(
+        "The noise of --randomizer gaussian, or gaussian-vectors of length 1 (--k).", _DEVICES
+    )
     table: Path | None = option("Your own: probabilities, a row per input (.csv, .npy).", _DEVICES)
     n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
     honest_fraction: float | None = option(
@@ -93,6 +96,13 @@ class AmplifyOptions(Options):
         Excludes("honest_n", ("honest_fraction",), "--honest-n says how many are honest"),
         Excludes("solve", ("bound", "composition"), "--solve uses the tightest bound"),
         Needs("solve", ("epsilon",), "the target (with --delta)"),
+        Needs("sigma", ("randomizer",), "what has such noise"),
+        Required(
+            "sigma",
+            "the standard deviation of its noise",
+            unless=("solve=local-epsilon",),
+            when=("randomizer=gaussian", "randomizer=gaussian-vectors"),
+        ),
         Needs("k", ("randomizer", "bound"), "what has k answers"),
         Needs("bounds", ("randomizer",), "what takes numbers between them"),
         Excludes(
@@ -103,7 +113,7 @@ class AmplifyOptions(Options):
         Required(
             "local_epsilon",
             "what each report guarantees by itself (or say --deletion-epsilon, or --table)",
-            unless=("deletion_epsilon", "table", "solve=local-epsilon"),
+            unless=("deletion_epsilon", "table", "sigma", "solve=local-epsilon"),
         ),
         Excludes("solve=n", ("n", "honest_n"), "--solve n looks for the number of people"),
         Required("n", "how many people report", unless=("solve=n",)),
@@ -128,6 +138,8 @@ def amplify(options: AmplifyOptions) -> None:
 
     Say what each device runs and how many people report. Numbers may be written 1e5.
     """
+    if options.sigma is not None:
+        _obey_noise(options, options.randomizer or "")
     with working("computing"):
         from shoal.accounting import amplification, catalog
         from shoal.explain.text import plain, up
@@ -145,6 +157,20 @@ def amplify(options: AmplifyOptions) -> None:
             delta = f"δ = {up(guarantee.delta)} at ε = {plain(guarantee.epsilon)}"
             document = guarantee.document(delta if options.epsilon is not None else "")
     answer(options, values, document)
+
+
+def _obey_noise(options: AmplifyOptions, randomizer: str) -> None:
+    """--sigma is for randomizers with such noise, and these have no ε0."""
+    from shoal.randomizers.registry import CALIBRATED, by_name
+
+    by_name(randomizer)  # or there is no such name
+    name = f"randomizer={randomizer}"
+    if randomizer not in CALIBRATED:
+        why = f"no --sigma for {randomizer}, but --local-epsilon"
+        options.obey(Excludes(name, ("sigma",), why))
+    options.obey(
+        Excludes(name, ("local_epsilon", "bound", "solve=local-epsilon"), "such noise has no ε0")
+    )
 
 
 def _compared(options: AmplifyOptions, entry: Entry | None) -> tuple[object, Document]:
@@ -198,6 +224,11 @@ def _devices(options: AmplifyOptions) -> dict[str, Any]:
 
         table = read_table(options.table)
         return {"randomizer": BlanketLaw.from_table(table, local_epsilon=options.local_epsilon)}
+    if options.sigma is not None:
+        from shoal.randomizers.registry import noisy
+
+        name = options.randomizer or ""
+        return {"randomizer": noisy(name, **options.only("sigma", "k", "bounds"))}
     if options.randomizer is not None or options.k is not None:
         return {"randomizer": _family(options)(epsilon=options.local_epsilon)}
     return options.only("local_epsilon", "local_delta", "deletion_epsilon")

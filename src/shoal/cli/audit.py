@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
-    from shoal.protocols.base import MultiMessageMechanism
+    from shoal.protocols.base import Device
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
@@ -63,6 +63,9 @@ class AuditOptions(Options):
     randomizer: str | None = option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
     k: int | None = option("Its number of answers; for vectors, the dimension.", _DEVICES)
     bounds: Bounds | None = option("Bounds of a mechanism of numbers.", _DEVICES)
+    sigma: float | None = option(
+        "The noise of gaussian, or gaussian-vectors; made for --epsilon if not given.", _DEVICES
+    )
     table: Path | None = option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES)
     callable: str | None = option(
         "A device: a function of one value that returns its message.", _CODE, "MODULE:NAME"
@@ -92,6 +95,8 @@ class AuditOptions(Options):
     rules = (
         Excludes("table", ("randomizer",), "--table says what is declared"),
         Needs("k", ("randomizer",), "what has k answers"),
+        Needs("sigma", ("randomizer",), "what has such noise"),
+        Excludes("sigma", ("local_epsilon",), "such noise has no ε0"),
         Needs("bounds", ("randomizer",), "what takes numbers between them"),
         Excludes("callable", ("pipeline", "command"), "--callable is what runs"),
         Excludes("pipeline", ("command",), "--pipeline is what runs"),
@@ -168,19 +173,21 @@ def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - d
 def _declared(options: AuditOptions) -> object | None:
     from shoal.auditing.subjects import Listed
     from shoal.protocols import registry
-    from shoal.randomizers.registry import family
+    from shoal.randomizers.registry import CALIBRATED, family, noisy
 
     if options.table is not None:
         return Listed(files.read_table(options.table))
     if options.randomizer is None:
         return None
-    if options.randomizer in registry.PROTOCOLS:
-        return _protocol(options, options.randomizer)
+    if options.sigma is not None:
+        return noisy(options.randomizer, **options.only("sigma", "k", "bounds"))
+    if options.randomizer in registry.PROTOCOLS or options.randomizer in CALIBRATED:
+        return _calibrated(options, options.randomizer)
     local = _LOCAL_EPSILON if options.local_epsilon is None else options.local_epsilon
     return family(options.randomizer, k=options.k, bounds=options.bounds)(epsilon=local)
 
 
-def _protocol(options: AuditOptions, name: str) -> MultiMessageMechanism:
+def _calibrated(options: AuditOptions, name: str) -> Device:
     """With the least noise that keeps the claim."""
     from shoal.protocols import registry
 
@@ -189,13 +196,15 @@ def _protocol(options: AuditOptions, name: str) -> MultiMessageMechanism:
         Needs(itself, ("epsilon",), "what its noise is made for"),
         Excludes(itself, ("local_epsilon",), f"{name} has no ε0"),
     )
-    if name in registry.ANSWERS or name in registry.VECTORS:
+    vectors = {*registry.VECTORS, "gaussian-vectors"}
+    if name in registry.ANSWERS or name in vectors:
         options.obey(Needs(itself, ("k",), "the number of answers, or the dimension"))
         answers = name in registry.ANSWERS
-        shape = {"k": options.k} if answers else {"dimension": options.k, "bound": 1.0}
+        size = "norm" if name == "gaussian-vectors" else "bound"
+        shape = {"k": options.k} if answers else {"dimension": options.k, size: 1.0}
     else:
         options.obey(Excludes(itself, ("k",), f"--randomizer {name} takes no --k"))
-    if name in registry.NUMBERS:
+    if name in registry.NUMBERS or name == "gaussian":
         low, high = options.bounds or (0.0, 1.0)
         shape = {"low": low, "high": high}
     else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ from shoal.cli.app import RefusedError
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from shoal.engines.files import Files
 
 Write = Callable[[Path], object]
 
@@ -28,6 +32,43 @@ ENDINGS = {
     "codes": (".codes",),
     "qr": (".html", ".htm"),
 }  # of the options that write a file, by what is written to it
+
+
+STANDARD_INPUT, _TERMINATED = "-", 128 + signal.SIGTERM
+TABLE = (
+    "A table, one person per row: CSV, TSV, JSON lines (also .gz), Parquet, Arrow; a directory or "
+    "a pattern for all files of one format; - for standard input."
+)
+PUBLIC_LIST = (
+    "Without --categories: take the answers of the data as a public list, even if they are over "
+    "200 or not whole numbers."
+)
+FORMAT = "What FILE is, if its name does not tell; standard input is CSV unless said."
+
+
+@contextmanager
+def table(
+    places: Sequence[str],
+    form: str | None,
+    formats: Sequence[str] | None = None,
+    *,
+    elsewhere: bool = False,
+) -> Iterator[Files]:
+    """The files that a command reads; standard input is one of them as long as that takes."""
+    from shoal.engines.files import FORMATS, Files, spooled
+
+    if STANDARD_INPUT not in places:
+        yield Files.at(places, form, formats or FORMATS, elsewhere=elsewhere)
+        return
+    if len(places) > 1:
+        raise RefusedError("standard input (-) is read by itself, not beside other files")
+    # Being ended leaves nothing of what people answered behind.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        with spooled(sys.stdin.buffer, form) as files:
+            yield files
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def check(*, never: Path | None = None, **outputs: Path | None) -> None:
@@ -106,13 +147,13 @@ def figure(path: Path | None, name: str, *shown: object) -> tuple[Path | None, W
     return path, draw
 
 
-def read_list(text: str) -> list[str]:
-    """A public list of answers: a,b,c or a file with one per line."""
+def read_list(text: str, name: str = "categories") -> list[str]:
+    """A public list, of answers unless another name is said: a,b,c or a file with one per line."""
     path = Path(text)
     if "," in text:
         return [part.strip() for part in text.split(",") if part.strip()]
     if not path.is_file():
-        raise RefusedError(f"expected --categories to be a list a,b,c or a file, got {text!r}")
+        raise RefusedError(f"expected --{name} to be a list a,b,c or a file, got {text!r}")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -166,10 +166,11 @@ class Needs(NamedTuple):
 
 
 class OneOf(NamedTuple):
-    """Options of which exactly one is given."""
+    """Options of which exactly one is given (unless one of ``unless`` is)."""
 
     options: tuple[str, ...]
     what: str
+    unless: tuple[str, ...] = ()
 
 
 Rule = Required | Excludes | Needs | OneOf
@@ -227,7 +228,9 @@ class BareOptions:
                 case Needs(name, others, what) if name in names and not names & {*others}:
                     either = " or ".join(map(shown, others))
                     raise RefusedError(f"{shown(name)} needs {either}: {what}")
-                case OneOf(options, what) if len(names & {*options}) != 1:
+                case OneOf(options, what, unless) if len(names & {*options}) != 1 and not names & {
+                    *unless
+                }:
                     *most, last = map(shown, options)
                     chosen = " and ".join(shown(name) for name in options if name in names)
                     listed = f"{', '.join(most)} and {last}"
@@ -314,5 +317,8 @@ def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
     expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)
-    value = "nothing" if error.value is None else f"{option} {error.value}"
-    return RefusedError(f"expected {expected}, got {value}")
+    value = error.value
+    if isinstance(value, list | tuple):  # as it is typed
+        value = ",".join(map(str, value))
+    shown = "nothing" if value is None else f"{option} {value}"
+    return RefusedError(f"expected {expected}, got {shown}")

@@ -58,6 +58,7 @@ class PeersOptions(Options):
     data: Path | None = option("A table, one peer a row; made-up answers if none.", _WHAT)
     column: str | None = option("Its column of answers.", _WHAT, "NAME")
     categories: str | None = option("The public list of answers: a,b,c or a file.", _WHAT, "LIST")
+    public_list: bool = option(files.PUBLIC_LIST, _WHAT)
     k: int | None = option("Instead: so many answers; 4 if not given.", _WHAT)
     randomizer: str = option("A randomizer of answers.", _WHAT, "NAME", default="grr")
     local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, keyword="epsilon")
@@ -67,6 +68,7 @@ class PeersOptions(Options):
     rules = (
         Needs("data", ("column",), "which column of the table"),
         Needs("column", ("data",), "the table it is a column of"),
+        Needs("public_list", ("data",), "what the answers are taken from"),
         Excludes("data", ("peers", "k"), "--data says who takes part and what they say"),
         Excludes("categories", ("k",), "--categories says how many answers there are"),
         Needs("hops", ("mode=onion",), "in hop mode every round is a hop"),
@@ -174,7 +176,7 @@ def _from_file(options: PeersOptions) -> _Answers:
 
     column = columns.column(options.data, options.column or "")
     listed = None if options.categories is None else files.read_list(options.categories)
-    coded = Choices.of(column, listed, drop_nulls=False)
+    coded = Choices.of(column, listed, drop_nulls=False, public_list=options.public_list)
     values = np.concatenate([np.asarray(part, dtype=np.int64) for part in coded.chunks()])
     return values, coded.labels, coded.notes, None
 

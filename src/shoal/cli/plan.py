@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import Bounds, Needs, OneOf, Options, Required, command, option
+from shoal.cli.options import (
+    Bounds,
+    Excludes,
+    Needs,
+    OneOf,
+    Options,
+    Required,
+    command,
+    option,
+    read_number,
+)
 from shoal.cli.render import answer, working
 
 _TARGET = "What is wanted"
@@ -27,7 +39,11 @@ class PlanOptions(Options):
         "Put this option first instead of the best.", _TARGET, "NAME", keyword="name"
     )
     categories: int | None = option("One of so many answers.", _KIND)
-    bounds: Bounds | None = option("A number between bounds.", _KIND)
+    bounds: Bounds | None = option("A number between bounds; beside --bins, theirs.", _KIND)
+    bins: int | None = option("A number in so many bins, or none.", _KIND)
+    quantiles: str | None = option(
+        "With --bins: how wrong these will be, such as 0.25,0.5.", _KIND, "Q,Q,…"
+    )
     dimension: int | None = option("A vector of so many coordinates.", _KIND)
     norm: float | None = option(
         "With --dimension: vectors are at most this long (else of length 1).", _KIND
@@ -43,7 +59,9 @@ class PlanOptions(Options):
     rules = (
         Required("epsilon", "what the collection may cost each person"),
         Required("n", "how many people report"),
-        OneOf(("categories", "bounds", "dimension"), "what is asked"),
+        OneOf(("categories", "bounds", "bins", "dimension"), "what is asked", unless=("bins",)),
+        Excludes("bins", ("categories", "dimension"), "--bins says what is asked"),
+        Needs("quantiles", ("bins",), "what is counted"),
         Needs("norm", ("dimension",), "how long a vector may be"),
     )
 
@@ -61,11 +79,27 @@ def plan(options: PlanOptions) -> None:
 
         question = ("epsilon", "delta", "n", "categories", "bounds", "dimension", "norm")
         limits = ("local_epsilon_cap", "honest_fraction", "participation")
+        asked = options.only(*question, *limits)
+        if options.bins is not None:
+            asked.pop("bounds", None)  # where the bins are does not change the plan
+            asked["categories"] = checks.count(2, bins=options.bins) + 1
         made = shoal.plan(
-            **options.only(*question, *limits),
+            **asked,
             messages_cap=messages_limit(options.messages_cap, options.choose),
         )
         if options.choose is not None:
             made = made.choose(options.choose)
+    values, document = made.to_dict(), made.document()
+    if options.quantiles is not None:
+        levels = [read_number(part.strip()) for part in options.quantiles.split(",")]
+        errors = {level: made.quantile_error(level) for level in levels}
+        values["quantile_errors"] = [
+            {"quantile": level, "people": error} for level, error in errors.items()
+        ]
+        lines = (
+            f"The count up to the {level:g} quantile will be off by about {error:,.3g} people."
+            for level, error in errors.items()
+        )
+        document = replace(document, sentences=(*document.sentences, *lines))
     files.write(files.figure(options.plot, "plan", made), (options.save, made.save))
-    answer(options, made, made.document())
+    answer(options, values, document)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shoal.cli.options import Options
     from shoal.open_answers import OpenResult
-    from shoal.report.charts import Axis, Item
+    from shoal.report.charts import Axis, Item, Panel
     from shoal.report.result import ColumnResult, Result
 
 WIDEST = 100
@@ -209,20 +209,46 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     from shoal.report import charts
     from shoal.values import MeanEstimate, VectorEstimate
 
-    name = printable(column.column)
+    name = printable(column.title)
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
-    rows = charts.items(column.labels, column.estimate, column.truth)
-    if isinstance(column.estimate, MeanEstimate):
+    rows, panels = column.items(SHOWN), column.panels()
+    if panels:
+        yield from _multiples(panels)
+    elif isinstance(column.estimate, MeanEstimate):
         yield from _mean_chart(rows[0], charts.bounds(column))
     else:
         yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
+        if column.bins is not None and len(rows) < len(column.labels):
+            more = f"a bar is several of {len(column.bins):,} bins: {_MORE}"
+            yield Text(more, style="dim")
 
 
-def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterator[RenderableType]:
-    """A bar for each of the first answers, and what its signs mean.
+def _multiples(panels: list[Panel]) -> Iterator[RenderableType]:
+    """A chart for each group, all on one axis, and once what the signs mean."""
+    from rich.text import Text
 
-    Of coordinates, which are ``signed``, an interval on a common axis.
+    drawn = [panel for panel in panels if panel.items]
+    most = max((item.high for panel in drawn for item in panel.items[:SHOWN]), default=1.0)
+    for panel in panels:
+        yield Text("")
+        yield Text(printable(f"{panel.label}: {panel.people}"), style="bold")
+        if panel.items:
+            yield from bars(panel.items, most=SHOWN, end=most, legend=panel is drawn[-1])
+
+
+def bars(
+    rows: list[Item],
+    most: int = SHOWN,
+    *,
+    signed: bool = False,
+    end: float = 0.0,
+    legend: bool = True,
+) -> Iterator[RenderableType]:
+    """A bar for each of the first answers, and what its signs mean, unless that is said elsewhere.
+
+    Of coordinates, which are ``signed``, an interval on a common axis. Bars of several charts have
+    one ``end``.
     """
     from rich.padding import Padding
     from rich.table import Table
@@ -233,7 +259,7 @@ def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterat
 
     shown = rows[:most]
     narrow = console().width < NARROW
-    axis = Axis(0.0, max(*(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
+    axis = Axis(0.0, max(end, *(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
     if signed:
         axis = axis_of(shown)
     width = max(1, min(WIDTH, console().width - _LABEL - _NUMBERS))
@@ -249,6 +275,7 @@ def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterat
         faint = not (signed or row.significant)
         margin = row.shown(row.margin) if signed else measured(row.margin, row.margin)
         drawn = (interval if signed else bar)(row, axis, width)
+        drawn = drawn.ljust(width) if end else drawn
         numbers = row.shown(row.value), f"± {margin}{' ~' * faint}"
         cells = [row.label, *numbers] if narrow else [row.label, drawn, *numbers]
         table.add_row(*map(printable, cells), style="dim" if faint else "")
@@ -256,16 +283,18 @@ def bars(rows: list[Item], most: int = SHOWN, *, signed: bool = False) -> Iterat
     if len(rows) > len(shown):
         what = "coordinates" if signed else "answers"
         yield Text(f"and {len(rows) - len(shown):,} more {what}: {_MORE}", style="dim")
+    if not legend:
+        return
     noise = "; ~ cannot be told from nobody"
     if signed or all(row.significant for row in shown):
         noise = ""
-    legend = "█ fraction, ▒ its 95 % interval"
+    signs = "█ fraction, ▒ its 95 % interval"
     if signed:
         ends = f"{number(axis.low)} to {number(axis.high)}"
-        legend = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}"
+        signs = f"● mean, ━ its 95 % interval, ┊ zero, from {ends}"
     truth = f"; ◆ true {'mean' if signed else 'fraction'}" if shown[0].truth is not None else ""
-    legend = f"{_MARGIN}{noise}" if narrow else f"{legend}{noise}{truth}"
-    yield Text(printable(legend), style="dim")
+    signs = f"{_MARGIN}{noise}" if narrow else f"{signs}{noise}{truth}"
+    yield Text(printable(signs), style="dim")
 
 
 def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
@@ -315,7 +344,8 @@ def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[Rend
         line = "─" * place + "◆" + "─" * (last_place - place)
         yield Text(printable(f"{start} ├{line}┤ {end}"))
     if mean.truth is not None:
-        yield Text(f"true mean {mean.shown(mean.truth)}", style="red")
+        uncut = "" if bounds is None else ", of numbers that are not cut to the bounds"
+        yield Text(f"true mean {mean.shown(mean.truth)}{uncut}", style="red")
 
 
 def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:

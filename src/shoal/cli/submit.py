@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from shoal.explain.text import plural
 if TYPE_CHECKING:
     from shoal.service.admission import Invitation
     from shoal.service.client import Client
-    from shoal.service.client.randomize import Values
+    from shoal.service.client.randomize import Answer, One, Values
     from shoal.service.survey import Survey
 
 _ONE = "One person"
@@ -61,10 +61,30 @@ class SubmitOptions(Options):
     answer: str | None = option(
         "The answer; - or none reads it from the input.", name="ANSWER", default=None
     )
+    answers: list[str] | None = option(
+        "To one of several questions, by its name; may be repeated. Others are skipped.",
+        _ONE,
+        "NAME=ANSWER",
+        name="--answer",
+    )
+    groups: list[str] | None = option(
+        "The person's group, where answers are counted by groups; NAME=GROUP for one of several "
+        "questions.",
+        _ONE,
+        "GROUP",
+        name="--group",
+    )
     occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
     invitation: str | None = option("What an invited person was handed.", _ONE, "CODE")
-    file: Path | None = option("A table, one person per row: CSV, Parquet, Arrow.", _MANY)
-    column: str | None = option("Its column of answers.", _MANY, "NAME")
+    file: Path | None = option("A table, one person per row, as shoal run reads it.", _MANY)
+    column: str | None = option(
+        "Its column of answers; of several questions each has the column of its name.",
+        _MANY,
+        "NAME",
+    )
+    by: str | None = option(
+        "Its column of groups, where answers are counted by groups.", _MANY, "NAME"
+    )
     job: str | None = option(
         "What these people are called; the file's path if not given.", _MANY, "NAME"
     )
@@ -112,12 +132,14 @@ class SubmitOptions(Options):
         Excludes("opt_out", ("survey", "file", "opt_in"), "--opt-out stands alone"),
         Excludes("opt_in", ("survey", "file"), "--opt-in stands alone"),
         Required("survey", "a survey's file, or its address", unless=_ALONE),
-        Needs("file", ("column",), "which column of the table has the answers"),
         Needs("column", ("file",), "the table that it is a column of"),
+        Needs("by", ("file",), "the table that it is a column of"),
         Needs("job", ("file",), "a table of many people"),
         Needs("invitations", ("file",), "a table of many people"),
         Needs("drop_nulls", ("file",), "a table of many people"),
-        Excludes("file", ("answer",), "give ANSWER or --file, not both"),
+        Excludes("file", ("answer", "answers"), "give ANSWER or --file, not both"),
+        Excludes("file", ("groups",), "the groups of a table are in its column --by"),
+        Excludes("answer", ("answers",), "ANSWER is for one question, --answer for several"),
         Excludes("file", ("invitation",), "an invitation is one person's"),
     )
 
@@ -174,16 +196,13 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     from shoal.service.admission import Invitation
     from shoal.service.client import Queued, default_directory
     from shoal.service.client.protocol import NEEDS_PROXY, codes_for
-    from shoal.service.client.randomize import column_values, values_of
+    from shoal.service.client.randomize import table_values, values_of
     from shoal.service.ops.invitations import read_table
     from shoal.service.survey.words import promise_document
     from shoal.values import attributes
 
     asks = not (options.yes or options.json) and sys.stdin.isatty()
-    answer = None if options.answer == "-" else options.answer
     with _nothing_sent():
-        if options.file is None and answer is None and not asks:
-            answer = _read_answer()
         place = default_directory() / _JOBS if options.file is not None else default_directory()
         client = stack.enter_context(options.client(options.outbox or place))
         # What follows a # in a link that people are handed is for their own machine alone.
@@ -195,10 +214,16 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
         survey = client.survey(source)
         promised = client.promised(survey, occasion=options.occasion)
         codes_for(survey, options.occasion, invitations)
+        answer = _answer(options, survey, asks=asks)
         values = None
         if options.file is not None:
-            table = options.file, options.column or ""
-            values = column_values(survey, *table, drop_nulls=options.drop_nulls)
+            table = options.file, options.column
+            if options.column is None and not survey.several:
+                raise RefusedError(
+                    "--file needs --column: which column of the table has the answers"
+                )
+            by, drop = options.by, options.drop_nulls
+            values = table_values(survey, *table, by=by, drop_nulls=drop)
             if invitations is not None and len(invitations) != len(values):
                 raise RefusedError(
                     f"{options.invitations} has {len(invitations):,} invitations, and "
@@ -214,7 +239,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 raise RefusedError(_NOTHING_SENT)
         elif asks:
-            answer = _read_answer()
+            answer = _read_answer(survey)
             values = values_of(survey, [answer])
     assert values is not None  # noqa: S101 - of a table, or of an answer that was read
     outcome = _send(options, client, survey, answer, values, invitations)
@@ -232,7 +257,7 @@ def _send(
     options: SubmitOptions,
     client: Client,
     survey: Survey,
-    answer: str | None,
+    answer: Answer | None,
     values: Values,
     invitations: list[Invitation] | None,
 ) -> Any:  # noqa: ANN401 - an outcome of one person or of many
@@ -243,8 +268,9 @@ def _send(
         with working("sending") as progress:
             if options.file is None:
                 invitation = invitations[0] if invitations else None
+                given = "" if answer is None else answer
                 return client.report(
-                    survey, answer or "", occasion=options.occasion, invitation=invitation
+                    survey, given, occasion=options.occasion, invitation=invitation
                 )
             with executor(options.processes) as pool:
                 return client.report_many(
@@ -271,9 +297,70 @@ def _send(
         raise
 
 
-def _read_answer() -> str:
+def _answer(options: SubmitOptions, survey: Survey, *, asks: bool) -> Answer | None:
+    """What was given, or is read now; None if it is in a table, or asked for later."""
+    if options.file is not None:
+        return None
+    if survey.several and options.answer not in (None, "-"):
+        names = ", ".join(question.name for question in survey.questions)
+        raise RefusedError(f"the survey has several questions: give --answer NAME=ANSWER ({names})")
+    if options.answers is not None:
+        if not survey.several:
+            raise RefusedError("the survey has one question: give its ANSWER alone")
+        return _paired(survey, _named("answer", options.answers), options.groups)
+    if survey.several and options.groups is not None:
+        raise RefusedError("--group needs --answer NAME=ANSWER: the survey has several questions")
+    if options.groups is not None and not survey.only.groups:
+        raise RefusedError("the survey counts by no groups: leave --group out")
+    if options.answer not in (None, "-"):
+        if not survey.only.groups:
+            return options.answer
+        if options.groups is None or len(options.groups) != 1:
+            raise RefusedError("the survey counts by groups: give --group once")
+        return options.groups[0], options.answer
+    if options.groups is not None:
+        raise RefusedError("--group needs ANSWER: the input has both")
+    return None if asks else _read_answer(survey)
+
+
+def _named(option: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in texts]
+    given = {name: text for name, _, text in pairs}
+    if len(given) < len(pairs) or not all(sign for _, sign, _ in pairs):
+        raise RefusedError(f"expected --{option} NAME={option.upper()}, each name once")
+    return given
+
+
+def _paired(survey: Survey, answers: dict[str, str], groups: list[str] | None) -> Answer:
+    """Answers to several questions, with their groups where those are counted by groups."""
+    inside = _named("group", groups or ())
+    by_groups = [question.name for question in survey.questions if question.groups]
+    if not set(inside) <= set(by_groups):
+        listed = ", ".join(by_groups) or "none is"
+        raise RefusedError(f"--group NAME=GROUP is for questions that are by groups: {listed}")
+    return {**answers, **{name: (inside.get(name), answers.get(name)) for name in by_groups}}
+
+
+def _read_answer(survey: Survey) -> Answer:
+    """A line of the input, or one for each question: an empty one skips it.
+
+    Where answers are counted by groups, the line of the group comes before that of the answer.
+    """
+    if not survey.several:
+        if survey.only.groups:
+            return _read_line(f"{survey.only.by}: "), _read_line("answer: ")
+        return _read_line("answer: ")
+    given: dict[str, One | None] = {}
+    for each in survey.questions:
+        group = _read_line(f"{each.by} ({each.name}): ") or None if each.groups else None
+        own = _read_line(f"{each.text} ({each.name}): ") or None
+        given[each.name] = (group, own) if each.groups else own
+    return given
+
+
+def _read_line(prompt: str) -> str:
     if sys.stdin.isatty():
-        sys.stderr.write("answer: ")
+        sys.stderr.write(prompt)
         sys.stderr.flush()
     line = sys.stdin.readline()
     if not line:

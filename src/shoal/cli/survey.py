@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -13,7 +14,17 @@ import typer
 
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
-from shoal.cli.options import Bounds, Excludes, OneOf, Options, Required, command, option, read_int
+from shoal.cli.options import (
+    Bounds,
+    Excludes,
+    Needs,
+    OneOf,
+    Options,
+    Required,
+    command,
+    option,
+    read_int,
+)
 from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.render import answer, answer_lines, print_lines, working
 from shoal.explain.text import plural
@@ -22,10 +33,11 @@ from shoal.service.clock import system_clock
 if TYPE_CHECKING:
     from shoal.protocols.base import Device
     from shoal.service.admission import Admission
-    from shoal.service.survey.design import Design
+    from shoal.service.survey.design import Design, QuestionDesign
 
 _ABOUT = "What people are told"
 _KIND = "What is asked: one of"
+_BY = "By groups"
 _PROMISE = "What is promised"
 _ADMISSION = "Who may report"
 _WHEN = "When"
@@ -35,6 +47,9 @@ _WITHOUT_ADMISSION = (
     "anybody may report, so say how many people may be dishonest (0 if everybody is trusted), or "
     "invite people with --entitled"
 )
+_FEWEST_QUESTIONS = 2
+_MAY_HAVE = {"name", "question", "answers", "bounds", "by", "groups", "weight", "randomizer"}
+_LISTED_FIELDS = ", ".join(sorted(_MAY_HAVE))
 _PARTY = "The directory of the shuffler or the analyzer."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -89,14 +104,82 @@ def read_moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
+def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
+    """Several questions from a file: a JSON list of objects."""
+    from shoal.errors import InvalidArgumentError
+    from shoal.service.survey.design import QuestionDesign
+
+    try:
+        listed = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise RefusedError(f"{path} is no JSON: {error}") from None
+    if not isinstance(listed, list) or len(listed) < _FEWEST_QUESTIONS:
+        raise RefusedError(f"expected {path} to hold a list of two questions or more")
+    parts = []
+    for place, each in enumerate(listed, 1):
+        where = f"question {place} of {path}"
+        known = isinstance(each, dict) and set(each) <= _MAY_HAVE
+        if not known or not all(isinstance(each.get(name), str) for name in ("name", "question")):
+            expected = f"a name, a question, answers or bounds, and no more than {_LISTED_FIELDS}"
+            raise RefusedError(f"expected {where} to be an object with {expected}")
+        bounds = each.get("bounds")
+        for name in ("answers", "groups"):
+            texts = each.get(name, [])
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise RefusedError(f"expected the {name} of {where} to be a list of texts")
+        if not isinstance(each.get("by", ""), str):
+            raise RefusedError(f"expected by, of {where}, to be a text")
+        if bounds is not None and not (
+            isinstance(bounds, list)
+            and len(bounds) == 2
+            and all(type(end) in (int, float) for end in bounds)
+        ):
+            raise RefusedError(f"expected the bounds of {where} to be two numbers")
+        weight = each.get("weight", 1.0)
+        if type(weight) not in (int, float):
+            raise RefusedError(f"expected the weight of {where} to be a number")
+        try:
+            part = QuestionDesign(
+                name=each["name"],
+                text=each["question"],
+                answers=tuple(each.get("answers", ())),
+                by=each.get("by", ""),
+                groups=tuple(each.get("groups", ())),
+                bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+                weight=float(weight),
+                choose=each.get("randomizer"),
+            )
+        except InvalidArgumentError as error:
+            raise RefusedError(f"{where}: {error}") from None
+        parts.append(part)
+    return tuple(parts)
+
+
 class NewOptions(Options):
     """A question, its promise, when, who, and how it is answered."""
 
-    question: str = option("Required: what people are asked.", _ABOUT, "TEXT")
+    question: str | None = option(
+        "Required: what people are asked, unless --questions says it.", _ABOUT, "TEXT"
+    )
     purpose: str = option("Required: what the answers are for.", _ABOUT, "TEXT")
-    name: str | None = option("A short name; else the question.", _ABOUT, "TEXT")
+    name: str | None = option(
+        "A short name; else the question. Required with --questions.", _ABOUT, "TEXT"
+    )
     categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
     bounds: Bounds | None = option("A number between bounds.", _KIND)
+    questions: Path | None = option(
+        "Several questions: a JSON list of name, question, answers or bounds, and if wanted by and "
+        "groups, weight and randomizer.",
+        _KIND,
+    )
+    groups: str | None = option(
+        "Count answers by groups: their public list, a,b,c or a file.", _BY, "LIST"
+    )
+    by: str | None = option(
+        "What people are asked about their group, such as 'Your region'.", _BY, "TEXT"
+    )
     epsilon: float = option("Required: ε of one person over the survey's life.", _PROMISE)
     delta: float = option("δ.", _PROMISE, default=1e-6)
     minimum: int | None = option(
@@ -153,14 +236,23 @@ class NewOptions(Options):
     out: Path | None = option("Write the survey to this file (.json).")
 
     rules = (
-        Required("question", "what people are asked"),
+        Required("question", "what people are asked", ("questions",)),
+        Required("name", "what the survey is called", when=("questions",)),
         Required("purpose", "what people are told the answers are for"),
         Required("epsilon", "what answering may cost each person"),
         Required("shuffler", "the address of the shuffler"),
         Required("shuffler_key", "the fingerprint that shoal keys show prints at the shuffler"),
         Required("analyzer", "the address of the analyzer"),
         Required("analyzer_key", "the fingerprint that shoal keys show prints at the analyzer"),
-        OneOf(("categories", "bounds"), "what is asked"),
+        OneOf(("categories", "bounds", "questions"), "what is asked"),
+        Excludes(
+            "questions",
+            ("question", "plan", "randomizer", "groups", "by"),
+            "the file of --questions says what is asked, and of which randomizer",
+        ),
+        Needs("groups", ("categories",), "the answers to count by groups"),
+        Required("by", "what people are asked about their group", when=("groups",)),
+        Needs("by", ("groups",), "the public list of groups"),
         Required("entitled", "how many people are invited", when=("admission=invited",)),
         Excludes("admission=open", ("entitled",), "anybody may answer an open survey"),
         Required("dishonest", _WITHOUT_ADMISSION, unless=("entitled",)),
@@ -174,16 +266,18 @@ class NewOptions(Options):
 
     def check(self) -> None:
         """A file that can be written."""
-        files.check(out=self.out, never=self.plan)
+        files.check(out=self.out, never=self.plan or self.questions)
 
-    def design(self, labels: tuple[str, ...]) -> Design:
+    def design(self, labels: tuple[str, ...], groups: tuple[str, ...] = ()) -> Design:
         """What is wanted of the survey."""
         from shoal.planning.planner import messages_limit
         from shoal.service.survey import Batches
         from shoal.service.survey.design import Design, least_minimum
+        from shoal.service.survey.document import cells
         from shoal.service.survey.promise import Terms
 
-        device = None if self.plan is None else self._planned(self.plan, len(labels))
+        categories = cells(labels, groups)
+        device = None if self.plan is None else self._planned(self.plan, categories)
         minimum = self.minimum or 0
         terms = self.only("delta", "reports_per_person", "participation")
         terms["admission"] = self.who_may_report()
@@ -197,7 +291,8 @@ class NewOptions(Options):
                 target=target if self.target is None else self.target,
                 **self.only("max_age", "small"),
             ),
-            categories=len(labels) if self.bounds is None else None,
+            categories=categories or None,
+            questions=() if self.questions is None else read_questions(self.questions),
             **self.only("epsilon", "bounds", "local_epsilon_cap"),
             messages_cap=messages_limit(self.messages_cap, self.randomizer),
             choose=self.randomizer,
@@ -233,15 +328,18 @@ def new(options: NewOptions) -> None:
         from shoal.service.survey.document import party_fingerprint, refuse_overwriting
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
-        design = options.design(labels)
+        groups = () if options.groups is None else tuple(files.read_list(options.groups, "groups"))
+        design = options.design(labels, groups)
         begins = system_clock() if options.starts is None else options.starts
         shuffler = party_fingerprint("shuffler", options.shuffler_key)
         analyzer = party_fingerprint("analyzer", options.analyzer_key)
         made = design.survey(
-            name=options.question if options.name is None else options.name,
-            question=options.question,
+            name=options.name or options.question or "",
+            question=options.question or "",
             purpose=options.purpose,
             answers=labels,
+            by=options.by or "",
+            groups=groups,
             not_before=begins,
             not_after=begins + options.days * _UNITS["d"],
             suite=options.suite,
@@ -251,7 +349,7 @@ def new(options: NewOptions) -> None:
         if options.out is not None:
             refuse_overwriting(options.out, made)
         enough = 0  # for several reports of one person looking for it takes too long
-        if made.reports_per_person == 1 and tells_nothing(made.device, made.batches.minimum):
+        if made.reports_per_person == 1 and tells_nothing(made.devices, made.batches.minimum):
             enough = telling_minimum(design) or 0
         exceeded = tuple(map(str, Policy().exceeded(made)))
         values = summary.to_dict(made, system_clock()) | {"warnings": list(exceeded)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +11,7 @@ from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app, printable
 from shoal.cli.options import Excludes, Needs, OneOf, Options, Required, command, option, read_int
 from shoal.cli.render import answer, console, panel, working
+from shoal.engines.files import Format
 
 if TYPE_CHECKING:
     from shoal.values import Array
@@ -41,16 +43,15 @@ def read_sizes(text: str) -> Sizes:
 class TestOptions(Options):
     """What is tested, what should be noticed and at what price, and how."""
 
-    data: Path | None = option(
-        "A table, one person per row: CSV, Parquet, Arrow.", name="FILE", default=None
-    )
+    data: str | None = option(files.TABLE, name="FILE", default=None)
+    format: Format | None = option(files.FORMAT, keyword="format")
     column: str | None = option("The column of answers.", _WHAT, "NAME")
     against: Path | None = option(
         "A reference instead of uniform: a CSV of answers and probabilities (or counts).",
         _WHAT,
         keyword="reference",
     )
-    with_: Path | None = option(
+    with_: str | None = option(
         "A table of other people, with this column: do both answer alike?", _WHAT, keyword="second"
     )
     by: str | None = option("A column with two groups: do both answer alike?", _WHAT, "NAME")
@@ -63,6 +64,7 @@ class TestOptions(Options):
         _WHAT,
         "LIST",
     )
+    public_list: bool = option(files.PUBLIC_LIST, _WHAT)
     drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
     distance: float | None = option(
         "The difference that matters: the fraction of people who answer otherwise.", _WANTED
@@ -94,7 +96,7 @@ class TestOptions(Options):
     rules = (
         Excludes(
             "power",
-            ("data", "column", "with_", "by", "overlap", "drop_nulls"),
+            ("data", "format", "column", "with_", "by", "overlap", "public_list", "drop_nulls"),
             "--power comes before there are data",
         ),
         Required("data", "a table with an answer per row, or say --power", unless=("power",)),
@@ -120,8 +122,7 @@ class TestOptions(Options):
                 "two groups are compared by one message each (several of one person are not "
                 "exchangeable): leave out --messages-cap"
             )
-        for path in (self.data, self.against, self.with_):
-            files.check(plot=self.plot, never=path)
+        files.check(plot=self.plot, never=self.against)
 
     def wishes(self) -> dict[str, Any]:
         """What should be noticed, at what price and how, as keywords of the library."""
@@ -144,15 +145,22 @@ def test(options: TestOptions) -> None:
 
 def _verdict(options: TestOptions) -> None:
     """Test the column."""
-    with working("testing") as progress:
+    with working("testing") as progress, ExitStack() as stack:
         from shoal import testing
 
+        places = [place for place in (options.data, options.with_) if place is not None]
+        if places.count(files.STANDARD_INPUT) > 1:
+            raise RefusedError("standard input (-) is one table: it cannot be --with another")
+        tables = [stack.enter_context(files.table([each], options.format)) for each in places]
+        for path in (path for table in tables for path in table.paths):
+            files.check(plot=options.plot, never=path)
         result = testing.run(
-            options.data,
+            tables[0],
+            second=next(iter(tables[1:]), None),
             categories=None if options.categories is None else files.read_list(options.categories),
             progress=progress,
             **options.only(
-                "column", "against", "with_", "by", "overlap", "drop_nulls", "randomizer"
+                *("column", "against", "by", "overlap", "public_list", "drop_nulls", "randomizer")
             ),
             **options.wishes(),
         )

@@ -52,6 +52,7 @@ class UpOptions(Options):
     )
     epsilon: float | None = option("What it promises to everybody; 1.", _WHAT)
     delta: float | None = option("At this delta; 1e-6.", _WHAT)
+    randomizer: str | None = option("Take this one instead of the best.", _WHAT, "NAME")
     port: int | None = option("The shuffler's port, the analyzer's is the next; any.")
     once: bool = option("Stop when the result is published.")
     json: bool = option("Print JSON; with --once.")
@@ -83,7 +84,7 @@ class UpOptions(Options):
             question=self.question or _QUESTION,
             answers=tuple(answer.strip() for answer in answers),
             people=self.simulate or _PEOPLE,
-            **self.only("epsilon", "delta"),
+            **self.only("epsilon", "delta", "randomizer"),
         )
 
 
@@ -100,7 +101,7 @@ def up(options: UpOptions) -> None:
     from shoal.service.ops.up import Embedded
 
     if Embedded(directory=options.directory).ports() is not None:
-        for name in options.only("question", "epsilon", "delta", "port"):
+        for name in options.only("question", "epsilon", "delta", "randomizer", "port"):
             raise RefusedError(
                 f"{options.directory} has a survey already, and --{name} cannot change it: leave "
                 "it out, or choose another directory"

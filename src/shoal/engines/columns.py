@@ -1,9 +1,10 @@
 """Columns of tables and files as devices take them: answers, numbers within bounds, vectors.
 
-A table is a Polars frame, eager or lazy, anything that speaks the Arrow C stream interface (pandas
-data frames, Arrow tables and readers, DuckDB relations and many others do), or the path of a CSV,
-Parquet or Arrow file. It is read a chunk at a time: memory does not grow with the file. A Spark
-data frame stays where it is (:mod:`shoal.engines.spark`).
+A table is a Polars frame, eager or lazy, anything that speaks the Arrow PyCapsule interface (pandas
+data frames, Arrow tables and readers, DuckDB relations and many others do), a mapping from names to
+columns, a series, or the places of files (:mod:`shoal.engines.files`). It is read a chunk at a
+time: memory does not grow with the file. A Spark data frame stays where it is
+(:mod:`shoal.engines.spark`).
 
 An engine is a table that answers for its columns: how many rows, which answers, and the counts of
 everybody's reports. Making and counting reports is the same code everywhere (:class:`Counting`), on
@@ -17,21 +18,19 @@ not decide. Without a list the answers in the data are used, and a note calls th
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.engines.files import Files, first_line, reading, require_columns
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.randomizers import registry
 from shoal.randomizers.base import (
@@ -48,26 +47,32 @@ from shoal.values import AnyEstimate, Array, Counts
 if TYPE_CHECKING:
     import polars as pl
 
+    from shoal.engines.bins import Binning, Bins, Quantiles, Ranges
+
 NONE = "(none)"
 OTHER = "(other)"
 PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
 PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
-PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_NULLS})  # notes that a guarantee assumes
+PUBLIC_GROUPS = "the list of groups is treated as public: it was taken from the data"
+PUBLIC_TYPE = "whether numbers are whole is treated as public: it is the type of the column"
+# Notes that a guarantee assumes.
+PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_GROUPS, PUBLIC_NULLS, PUBLIC_TYPE})
+PADDED = "a row that a person lacks has no number: use bins"
 CLAMPED = "numbers outside the bounds count as the nearest bound"
 SHORTENED = "vectors longer than the norm count as scaled down to it"
 MOST_ANSWERS = 1_000_000
-_SCANS: dict[str, tuple[str, dict[str, bool]]] = {
-    ".csv": ("scan_csv", {"infer_schema": False}),
-    ".parquet": ("scan_parquet", {}),
-    **dict.fromkeys((".arrow", ".ipc", ".feather"), ("scan_ipc", {})),
-}
-SUFFIXES = tuple(_SCANS)
+_INSTEAD = (
+    "categories / --categories FILE gives a list, bins / --bins is for numbers, heavy_hitters / "
+    "--open for text"
+)
 CHUNK = 1 << 18
-_VALUE, _GROUP = "value", "group"
-_LISTED_COLUMNS = 20
+_VALUE, GROUP = "value", "group"
+_ARROW = ("__arrow_c_stream__", "__arrow_c_array__")
+_INTERFACES = (*_ARROW, "__dataframe__", "to_frame")  # of tables and series
 _EXACT_WHOLE = 2.0**53
-_UNKNOWN = -1
+UNKNOWN = -1  # the code of a value that must not be
 _MANY = 100
+MOST_PUBLIC = 200  # answers of a list that is taken from the data
 _NAMED = 6
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
 
@@ -78,6 +83,7 @@ Lists = Sequence[object] | Mapping[str, Sequence[object]]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
 Progress = Callable[[int, int], None]
 Spend = Callable[[str], AbstractContextManager[None]]  # whose stage the time inside is
+Coding = Callable[[str, "pl.DataType"], "pl.Expr"]  # of a column's name and kind: the code
 T = TypeVar("T")
 
 
@@ -118,14 +124,37 @@ class Inputs(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answering(Inputs):
-    """People of whom each has an answer: how many give each one is all that is needed of them."""
+    """People of whom each has one of ``labels``: how many have each is all that is needed of them.
+
+    What becomes of a value is one expression, ``code``, whether there is a list of answers, bins of
+    numbers or groups beside them.
+    """
 
     source: Column
+    labels: tuple[str, ...]
 
     @property
     def nobody(self) -> Codes:
         """No answers."""
         return np.empty(0, dtype=np.int64)
+
+    @abstractmethod
+    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
+        """The number of the label of a value, in the column of this name and kind.
+
+        Null where the row is left out, negative where there must not be such a value.
+        """
+
+    def chunks(self) -> Iterator[Codes]:
+        """The number of everybody's label."""
+        for codes in self.source.codes(self.code):
+            if codes.size and int(codes.min()) < 0:
+                raise changed(self.source.name)
+            yield codes
+
+    def totals(self, values: Values) -> Array:
+        """How many really have each label."""
+        return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
 
     def size(self) -> tuple[int, int]:
         """All rows, and those without an answer."""
@@ -209,12 +238,18 @@ class Coded(Inputs):
 
     ``labels`` are the answers by their number, or the coordinates; none for numbers. ``notes`` that
     are in ``PUBLIC`` are assumptions of the guarantee. ``question`` is what a plan has to know, and
-    ``family`` gives the randomizers of a name for these values.
+    ``family`` gives the randomizers of a name for these values. ``bins`` are what numbers or dates
+    are counted in, ``quantiles`` and ``ranges`` (their first and last bins) what is asked of them.
+    ``by`` is the column of the groups that people are in.
     """
 
     name: str
     n: int
     labels: tuple[str, ...] = ()
+    bins: Bins | None = None
+    quantiles: tuple[float, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    by: str = ""
     notes: tuple[str, ...]
     question: dict[str, Any]
     family: Callable[[str], Callable[..., Randomizer]]
@@ -229,11 +264,34 @@ class Coded(Inputs):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Choices(Answering, Coded):
-    """A column of answers, each one of ``labels``; ``none`` and ``other`` are numbers of theirs."""
+class Categorical(Answering, Coded):
+    """A column of which every row has one of ``labels``: a list of answers, or bins of numbers."""
 
     known: int  # labels before those that were added
-    none: int | None
+    none: int | None  # the label of rows without a value, unless they are left out
+
+    @property
+    def _listed(self) -> str:
+        """What the labels are, in words."""
+        return f"the list of {self.known}" if self.bins is None else f"{self.known} bins"
+
+    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+        """The randomizer takes as many answers."""
+        k, known = len(self.labels), self.known
+        if not isinstance(randomizer, AnswerMechanism):
+            expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
+            raise InvalidArgumentError("randomizer", randomizer, expected)
+        if randomizer.k != k:
+            counted = " and ".join([self._listed, *self.labels[known:]])
+            advice = f"plan with --categories {k}: " if planned else ""
+            expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
+            raise InvalidArgumentError("k", randomizer.k, expected)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choices(Categorical):
+    """A column of answers; those that are not in a public list are ``other``, one of the labels."""
+
     other: int | None
 
     @classmethod
@@ -244,17 +302,22 @@ class Choices(Answering, Coded):
         *,
         drop_nulls: bool,
         answers: Answers | None = None,
+        public_list: bool = False,
+        padded: bool = False,
     ) -> Choices:
         """A public list, and an answer for what is not in it; or the answers that the data has.
 
-        Which these are may be known already.
+        Which these are may be known already. They have to be such as a list that everybody may
+        know would have: few, and no measurements, unless ``public_list`` insists that they are.
+        ``padded`` columns have an answer for "no answer", whether or not there is a row without.
         """
-        listed, single = categories is not None, 0
+        listed = categories is not None
         if categories is None:
             answers = column.answers() if answers is None else answers
             rows, nulls = answers.rows, answers.nulls
-            values, single = answers.distinct, answers.single
+            values = answers.distinct
         else:
+            answers = None
             expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
             checks.refuse(isinstance(categories, str | bytes), expected, categories=categories)
             nulls_added = f"no None in the list ({NONE} is added)"
@@ -263,23 +326,19 @@ class Choices(Answering, Coded):
             fits = 1 <= len(values) <= MOST_ANSWERS
             checks.refuse(not fits, expected, categories=f"{len(values)} answers")
             rows, nulls = column.size(values)
-        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls)
-        none = not drop_nulls and (listed or nulls > 0)
+        n = people(column.name, rows, nulls, drop_nulls=drop_nulls)
+        none = not drop_nulls and (listed or padded or nulls > 0)
         added = (*[NONE] * none, *[OTHER] * listed)
         for value in added:
             taken = "that name is taken for rows without a known one"
             checks.refuse(value in values, f"no answer called {value} ({taken})", answer=value)
         twice = [value for value, times in Counter(values).items() if times > 1]
         checks.refuse(twice, "every answer once", categories=next(iter(twice), None))
-        # A list of answers that is public cannot be one of names.
-        checks.refuse(
-            len(values) > _MANY and 2 * single > len(values),
-            "answers that people share (most are in one row only, as identifiers are: give a "
-            "public list with categories / --categories, or bounds / --bounds for numbers)",
-            column=column.name,
-        )
+        if answers is not None:
+            answers.require_public(column.name, insisted=public_list)
         labels = (*values, *added)
-        expected = f"at least two different answers (all {n:,} rows have the same one)"
+        same = f"all {n:,} rows have the same one" if n > 1 else "there is one row"
+        expected = f"at least two different answers ({same})"
         checks.refuse(len(labels) < 2, expected, column=column.name)
         return cls(
             name=column.name,
@@ -294,29 +353,10 @@ class Choices(Answering, Coded):
             other=len(labels) - 1 if listed else None,
         )
 
-    def chunks(self) -> Iterator[Codes]:
-        """The number of everybody's answer."""
-        other = _UNKNOWN if self.other is None else self.other
-        for codes in self.source.codes(self.labels[: self.known], none=self.none, other=other):
-            if codes.size and int(codes.min()) < 0:
-                raise changed(self.name)
-            yield codes
-
-    def totals(self, values: Values) -> Array:
-        """How many really gave each answer."""
-        return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
-
-    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
-        """The randomizer takes as many answers."""
-        k = len(self.labels)
-        if not isinstance(randomizer, AnswerMechanism):
-            expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
-            raise InvalidArgumentError("randomizer", randomizer, expected)
-        if randomizer.k != k:
-            counted = " and ".join([f"the list of {self.known}", *self.labels[self.known :]])
-            advice = f"plan with --categories {k}: " if planned else ""
-            expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
-            raise InvalidArgumentError("k", randomizer.k, expected)
+    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
+        """The number of an answer."""
+        other = UNKNOWN if self.other is None else self.other
+        return position(name, kind, self.labels[: self.known], none=self.none, other=other)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -336,7 +376,7 @@ class Amounts(Coded):
             raise InvalidArgumentError("bounds", bounds, expected) from error
         checks.refuse(not -math.inf < low < high < math.inf, expected, bounds=bounds)
         rows, nulls = column.numeric_size()
-        n = _people(column.name, rows, nulls, drop_nulls=drop_nulls, lacking=column.name)
+        n = people(column.name, rows, nulls, drop_nulls=drop_nulls, lacking=column.name)
         return cls(
             name=column.name,
             n=n,
@@ -365,8 +405,12 @@ class Amounts(Coded):
         return np.clip(values, *self.bounds).astype(np.float64, copy=False)
 
     def totals(self, values: Values) -> Array:
-        """The true sum, of the numbers as they are: what cutting them costs has to show."""
-        return np.array([math.fsum(values)])
+        """The true sum, of the numbers as they are: what cutting them costs has to show.
+
+        Infinite ones, which have no sum, count as the nearest bound.
+        """
+        finite = np.where(np.isinf(values), np.clip(values, *self.bounds), values)
+        return np.array([math.fsum(finite)])
 
     def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:  # noqa: ARG002
         """The randomizer has the same bounds."""
@@ -393,7 +437,7 @@ class Vectors(Coded):
         total, nulls, without = rows.size()
         name = spelled(rows.names)
         lacking = next((of for of, each in zip(rows.names, nulls, strict=True) if each), name)
-        n = _people(name, total, without, drop_nulls=drop_nulls, lacking=lacking)
+        n = people(name, total, without, drop_nulls=drop_nulls, lacking=lacking)
         return cls(
             name=name,
             n=n,
@@ -450,14 +494,14 @@ def changed(name: str) -> InvalidArgumentError:
     return InvalidArgumentError("column", name, "data that stays the same while it is read")
 
 
-def _people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str = "") -> int:
+def people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str = "") -> int:
     """How many report: those without an answer may be left out, but not everybody.
 
     If an answer is a number, nobody may be without one in the ``lacking`` column.
     """
     n = rows - nulls if drop_nulls else rows
     expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
-    checks.refuse(n < 1, expected, rows=n)
+    checks.refuse(n < 1, expected, column=f"{name} without any")
     leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
     expected = f"a number in every row of the column ({leaves})"
     checks.refuse(lacking and nulls and not drop_nulls, expected, column=lacking)
@@ -497,7 +541,8 @@ def separate_names(
         shown = ", ".join(sorted(map(str, unknown)))
         checks.refuse(unknown, f"{what} of the columns {', '.join(names)}", **{what: shown})
     for name in names:
-        numbers = chosen(by_column["bounds"], name) is not None
+        binned = chosen(by_column["bins"], name) is not None
+        numbers = chosen(by_column["bounds"], name) is not None and not binned
         _require_kind(chosen(by_column["randomizer"], name), "numbers" if numbers else "answers")
     return names
 
@@ -536,6 +581,8 @@ def _require_kind(randomizer: object, what: str) -> None:
     """A randomizer given by its name is one of what there is to collect."""
     if isinstance(randomizer, str):
         registry.by_name(randomizer)
+        if randomizer in registry.CALIBRATED:
+            raise registry.without_epsilon(randomizer)
         kinds = {"answers": registry.CATEGORIES, "numbers": registry.NUMBERS}
         kind = kinds.get(what, registry.VECTORS)
         which = "bounds are for numbers, columns and norm for vectors, neither for answers"
@@ -555,24 +602,68 @@ def coded(
     norm: float | None,
     categories: Lists | None,
     bounds: Bounds | None,
+    bins: Binning | Mapping[str, Binning] | None,
+    quantiles: Quantiles | Mapping[str, Quantiles] | None,
+    ranges: Ranges | Mapping[str, Ranges] | None,
     drop_nulls: bool,
+    epsilon: float | None,
+    public_list: bool,
+    by: str | None = None,
+    groups: Sequence[object] | None = None,
+    padded: bool = False,
 ) -> list[Coded]:
-    """Every column ready for the devices; with a norm, the vectors that the columns are."""
-    columns = table(data, names)
+    """Every column ready for the devices; with a norm, the vectors that the columns are.
+
+    How many bins there are, if they are automatic, depends on each column's part of epsilon. With
+    ``by``, the answers of a column are those of people in groups. If it is ``padded``, empty rows
+    may stand for those that a person does not have.
+    """
+    columns = table(data, [*names, *([] if by is None else [by])])
+    for name in names:
+        bounded = chosen(bounds, name) is not None and chosen(bins, name) is None
+        number = norm is not None or bounded
+        expected = f"no mean of {name} beside several reports per person ({PADDED})"
+        checks.refuse(padded and number, expected, column=name)
     if norm is not None:
         return [Vectors.bounded(columns.rows(names), norm, drop_nulls=drop_nulls)]
     made: list[Coded] = []
     for name in names:
-        values = columns.column(name)
+        values = columns.column(name, by)
         listed, limits = chosen(categories, name), chosen(bounds, name)
-        if limits is None:
-            made.append(Choices.of(values, listed, drop_nulls=drop_nulls))
+        cut = cast("Binning | None", chosen(bins, name))
+        asked: dict[str, Any] = {
+            "quantiles": chosen(quantiles, name),
+            "ranges": chosen(ranges, name),
+        }
+        for what, wish in asked.items():
+            several = isinstance(quantiles if what == "quantiles" else ranges, Mapping)
+            wrong = wish is not None and cut is None and (several or bins is None)
+            checks.refuse(wrong, f"bins beside {what} of {name}", **{what: wish})
+        if cut is not None:
+            from shoal.engines.bins import Binned
+
+            expected = f"categories or bins for {name}, not both"
+            checks.refuse(listed is not None, expected, bins=cut)
+            each = None if epsilon is None else epsilon / len(names)
+            binned = Binned.of(values, cut, limits, drop_nulls=drop_nulls, epsilon=each)
+            made.append(binned.asked(**asked))
+        elif limits is None:
+            made.append(
+                Choices.of(
+                    values, listed, drop_nulls=drop_nulls, public_list=public_list, padded=padded
+                )
+            )
         elif listed is None:
             made.append(Amounts.bounded(values, limits, drop_nulls=drop_nulls))
         else:
             expected = f"categories or bounds for {name}, not both"
             raise InvalidArgumentError("bounds", limits, expected)
-    return made
+    if by is None:
+        return made
+    from shoal.engines import groups as grouping
+
+    lists = grouping.listed(columns.column(by), groups, public_list=public_list)
+    return [grouping.Grouped.of(cast("Categorical", each), lists) for each in made]
 
 
 # --------------------------------------------------------------------------------- tables and files
@@ -617,6 +708,36 @@ class Answers:
         union = Answers.of(both[_VALUE], both["count"])
         return Answers(self.rows + other.rows, self.nulls + other.nulls, union.tally)
 
+    @property
+    def measured(self) -> bool:
+        """Whether all answers are numbers, and some of them are not whole.
+
+        That decides, and not the type of the column: in a text file all values are text.
+        """
+        import polars as pl
+
+        numbers = self.tally[_VALUE].str.strip_chars().cast(pl.Float64, strict=False)
+        return not numbers.has_nulls() and bool((numbers != numbers.floor()).any())
+
+    def require_public(
+        self, name: str, argument: str = "column", instead: str = _INSTEAD, *, insisted: bool
+    ) -> None:
+        """Such as a public list may have: neither many, nor numbers that are measured.
+
+        Who insists may have these, but not identifiers: a list that is public has no names.
+        """
+        many, taken = self.tally.height, "in a list taken from the data"
+        if many > _MANY and 2 * self.single > many:
+            single = "most are in one row only, as identifiers are"
+            expected = f"answers that people share {taken} ({single}: {instead})"
+            raise InvalidArgumentError(argument, name, expected)
+        wanted = f"at most {MOST_PUBLIC} different answers, not {many:,}"
+        wrong = not insisted and many > MOST_PUBLIC
+        if not wrong and not insisted and self.measured:
+            wanted, wrong = "no numbers that are not whole", True
+        insist = "public_list / --public-list takes it all the same"
+        checks.refuse(wrong, f"{wanted} {taken} ({instead}; {insist})", **{argument: name})
+
     def require_few(self, name: str) -> None:
         """Few enough for a list of answers."""
         expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
@@ -641,20 +762,52 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns on this machine."""
+    """Columns on this machine, perhaps of files."""
 
     frame: pl.LazyFrame
+    files: Files | None = field(default=None, kw_only=True)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return self.frame.collect_schema().names()
 
     def column(self, name: str, by: str | None = None) -> Column:
         """One of the columns; with ``by``, another that tells groups of its rows apart."""
         import polars as pl
 
-        group = [] if by is None else [pl.col(by).alias(_GROUP)]
-        return Column(name, self.frame.select(pl.col(name).alias(_VALUE), *group))
+        group = [] if by is None else [pl.col(by).alias(GROUP)]
+        frame = self.frame.select(pl.col(name).alias(_VALUE), *group)
+        return Column(name, frame, files=self.files)
 
     def rows(self, names: Sequence[str]) -> Rows:
         """Columns of numbers that are read together."""
-        return Rows(tuple(names), self.frame)
+        return Rows(tuple(names), self.frame, files=self.files)
+
+    def per_person(self, person: str, reports: int, bits: Randomness) -> Table:
+        """As many rows of everybody: of more a uniform choice, and empty rows for missing ones.
+
+        ``person`` is the column that tells whose row it is; the others are kept. In a random order
+        of all rows those of one person are in a random order, whatever the rows of others are. The
+        table is in memory from here on.
+        """
+        import polars as pl
+
+        with reading(person, self.files):
+            rows = self.frame.collect(engine="streaming")
+        ids = rows[person]
+        unknown = ids.null_count() + (int(ids.is_nan().sum()) if ids.dtype.is_float() else 0)
+        require_owners(person, unknown)
+        shuffled = rows[bits.permutation(rows.height)]
+        kept = shuffled.filter(pl.int_range(pl.len()).over(person) < reports).drop(person)
+        missing = ids.n_unique() * reports - kept.height
+        return Table(pl.concat([kept, kept.clear(missing)]).lazy())
+
+
+def require_owners(person: str, unknown: int) -> None:
+    """No row is nobody's."""
+    expected = f"a person in every row of the column ({unknown:,} rows are nobody's)"
+    checks.refuse(unknown, expected, person=person)
 
 
 @dataclass(frozen=True, eq=False)
@@ -663,17 +816,19 @@ class Column(Source):
 
     name: str
     frame: pl.LazyFrame
+    files: Files | None = field(default=None, kw_only=True)
 
     def groups(self, by: str) -> Answers:
         """The groups that the rows are in, as answers of the column that they are by."""
         import polars as pl
 
-        return Column(by, self.frame.select(pl.col(_GROUP).alias(_VALUE))).answers()
+        groups = self.frame.select(pl.col(GROUP).alias(_VALUE))
+        return Column(by, groups, files=self.files).answers()
 
     def group(self, label: str) -> Column:
         """The rows of one group."""
-        group = as_text(_GROUP, self.frame.collect_schema()[_GROUP], self.name)
-        return Column(self.name, self.frame.filter(group == label).select(_VALUE))
+        group = as_text(GROUP, self.frame.collect_schema()[GROUP], self.name)
+        return replace(self, frame=self.frame.filter(group == label).select(_VALUE))
 
     def kind(self) -> pl.DataType:
         """What the column holds."""
@@ -686,7 +841,7 @@ class Column(Source):
         """
         import polars as pl
 
-        rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self.name)
+        rows, nulls = _row(self._labelled().select(pl.len(), pl.first().null_count()), self)
         return rows, nulls
 
     def answers(self, *, few: bool = True) -> Answers:
@@ -695,7 +850,7 @@ class Column(Source):
 
         empty = pl.Series(_VALUE, [], dtype=pl.String)
         answers = Answers.of(empty, pl.Series([], dtype=pl.UInt64))
-        for batch in _batches(self._labelled(), self.name):
+        for batch in _batches(self._labelled(), self):
             chunk = batch.to_series().alias(_VALUE).value_counts()
             answers += Answers.of(chunk[_VALUE], chunk["count"])
             if few:
@@ -704,23 +859,24 @@ class Column(Source):
 
     def texts(self, size: int) -> Iterator[list[str]]:
         """Everybody's text, so many at a time; nothing for rows without one."""
-        for batch in _batches(self._labelled(), self.name, size):
+        for batch in _batches(self._labelled(), self, size):
             yield batch.to_series().fill_null("").to_list()
 
-    def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
-        """Positions in ``labels``; rows without an answer are left out if ``none`` is None.
-
-        Answers that are not in ``labels`` get the code ``other``.
-        """
+    def codes(self, coding: Coding) -> Iterator[Codes]:
+        """Everybody's code; rows for which it is null are left out."""
         import polars as pl
 
-        value = pl.col(_VALUE)
-        known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
-        code = pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
-        frame = self._labelled()
-        frame = frame.drop_nulls() if none is None else frame
-        for batch in _batches(frame.select(code.cast(pl.Int64).alias(_VALUE)), self.name):
+        code = coding(_VALUE, self.kind()).cast(pl.Int64).alias(_VALUE)
+        for batch in _batches(self.frame.select(code).drop_nulls(), self):
             yield batch.to_series().to_numpy()
+
+    def valued(self, coding: Coding) -> tuple[int, int]:
+        """How many rows there are, and for how many of them the expression is null."""
+        import polars as pl
+
+        value = coding(_VALUE, self.kind())
+        rows, nulls = _row(self.frame.select(pl.len(), value.null_count()), self)
+        return rows, nulls
 
     def numeric_size(self) -> tuple[int, int]:
         """How many rows there are, and how many of them have no number (but text, perhaps)."""
@@ -733,7 +889,7 @@ class Column(Source):
 
     @property
     def _numeric(self) -> Rows:
-        return Rows((self.name,), self.frame.rename({_VALUE: self.name}))
+        return Rows((self.name,), self.frame.rename({_VALUE: self.name}), files=self.files)
 
     def _labelled(self) -> pl.LazyFrame:
         kind = self.frame.collect_schema()[_VALUE]
@@ -754,20 +910,31 @@ class Tallied(Source):
     last: int | None = None
     chunk: int = CHUNK
 
-    def codes(self, labels: Sequence[str], *, none: int | None, other: int) -> Iterator[Codes]:
+    def codes(self, coding: Coding) -> Iterator[Codes]:
         """As those of a column, the same ones side by side."""
         import polars as pl
 
-        different = Column(self.name, self.answers.tally.select(_VALUE).lazy())
-        codes = np.concatenate(list(different.codes(labels, none=none, other=other)))
-        times = self.answers.tally["count"].cast(pl.Int64).to_numpy()
-        if none is not None:
-            codes, times = np.append(codes, none), np.append(times, self.answers.nulls)
+        tally = self.answers.tally
+        without = pl.DataFrame({_VALUE: [None], "count": [self.answers.nulls]}, schema=tally.schema)
+        code = coding(_VALUE, tally.schema[_VALUE]).cast(pl.Int64).alias(_VALUE)
+        coded = pl.concat([tally, without]).select(code, pl.col("count").cast(pl.Int64))
+        codes, times = coded.drop_nulls(_VALUE).to_numpy().T
         ends = np.cumsum(times)
         last = int(ends[-1]) if self.last is None else self.last
         for start in range(self.first, last, self.chunk):
             stop = min(start + self.chunk, last)
             yield np.repeat(codes, np.diff(np.clip(ends, start, stop), prepend=start))
+
+
+def position(
+    name: str, kind: pl.DataType, labels: Sequence[str], *, none: int | None, other: int
+) -> pl.Expr:
+    """The position of a value's text in ``labels``; ``other`` if it is not there."""
+    import polars as pl
+
+    value = as_text(name, kind, name)
+    known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    return pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
 
 
 def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
@@ -786,12 +953,25 @@ def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
     return value.cast(pl.String)
 
 
+def as_number(name: str, kind: pl.DataType, column: str) -> pl.Expr:
+    """Values as floating-point numbers, nothing for not-a-number and other text."""
+    import polars as pl
+
+    value = pl.col(name)
+    if kind == pl.String:
+        value = value.str.strip_chars()
+    elif not kind.is_numeric():
+        raise InvalidArgumentError("column", column, f"a column of numbers (not of {kind})")
+    return value.cast(pl.Float64, strict=False).fill_nan(None)
+
+
 @dataclass(frozen=True, eq=False)
 class Rows(Source):
     """Columns of numbers, read together: one row of them per person."""
 
     names: tuple[str, ...]
     frame: pl.LazyFrame
+    files: Files | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:  # type: ignore[override] # a field of columns
@@ -808,28 +988,19 @@ class Rows(Source):
             *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
             pl.any_horizontal(number.is_null() for number in numbers).sum().alias("any"),
         )
-        rows, *nulls, lacking = _row(counts, self.names[0])
+        rows, *nulls, lacking = _row(counts, self)
         return rows, nulls, lacking
 
     def vectors(self) -> Iterator[Numbers]:
         """Rows of numbers; those that lack one are left out."""
         frame = self.frame.select(self.numbers()).drop_nulls()
-        for batch in _batches(frame, self.names[0], max(1, CHUNK // len(self.names))):
+        for batch in _batches(frame, self, max(1, CHUNK // len(self.names))):
             yield batch.to_numpy()
 
     def numbers(self) -> list[pl.Expr]:
-        """The columns as floating-point numbers, nothing for not-a-number."""
-        import polars as pl
-
-        numbers, kinds = [], self.frame.collect_schema()
-        for name in self.names:
-            value, kind = pl.col(name), kinds[name]
-            if kind == pl.String:
-                value = value.str.strip_chars()
-            elif not kind.is_numeric():
-                raise InvalidArgumentError("column", name, f"a column of numbers (not of {kind})")
-            numbers.append(value.cast(pl.Float64, strict=False).fill_nan(None))
-        return numbers
+        """The columns as floating-point numbers."""
+        kinds = self.frame.collect_schema()
+        return [as_number(name, kinds[name], name) for name in self.names]
 
 
 def column(data: object, name: str) -> Column:
@@ -849,32 +1020,42 @@ def table(data: object, names: Sequence[str]) -> Table:
     if any(home.startswith("pyspark.sql.") and kind == "DataFrame" for home, kind in kinds):
         from shoal.engines import spark
 
-        return cast("Table", spark.SparkTable.of(data, names))
+        return spark.SparkTable.of(data, names)
     if isinstance(data, Table):
-        frame = data.frame
-    elif isinstance(data, pl.DataFrame | pl.LazyFrame):
+        require_columns(names, data.names)
+        return data
+    files = Files.of(data)
+    if isinstance(data, pl.DataFrame | pl.LazyFrame):
         frame = data.lazy()
-    elif isinstance(data, str | os.PathLike):
-        path = Path(data)
-        expected = f"a file whose name ends in {', '.join(SUFFIXES)}"
-        checks.refuse(path.suffix.lower() not in _SCANS, expected, data=str(path))
-        checks.refuse(not path.is_file(), "an existing file", data=str(path))
-        checks.refuse(not path.stat().st_size, "a file with at least one row", data=str(path))
-        # Text stays text: what an answer looks like must not depend on the rows before it.
-        scan, options = _SCANS[path.suffix.lower()]
-        frame = getattr(pl, scan)(path, glob=False, **options)
-    elif hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+    elif files is not None:
+        frame = files.frame(names)
+    elif isinstance(data, Mapping) or any(hasattr(data, each) for each in _INTERFACES):
         frame = _imported(data, names)
     else:
         expected = (
             "a Polars, pandas or Arrow table, anything else with an Arrow C stream (relations of "
-            "DuckDB have one from 1.1 on; of older ones relation.pl()), or the path of a file"
+            "DuckDB have one from 1.1 on; of older ones relation.pl()), a mapping from names to "
+            "columns, a series, or the paths of files"
         )
         raise InvalidArgumentError("data", type(data).__name__, expected)
-    with _reading(names[0]):
+    with reading(names[0], files):
         columns = frame.collect_schema().names()
     require_columns(names, columns)
-    return Table(frame.select(names))
+    return Table(frame.select(names), files=files)
+
+
+def only_column(data: Any) -> str | None:  # noqa: ANN401 - any table
+    """The name of the column where there is only one: that of a series, or of a mapping's."""
+    if isinstance(data, Mapping) and len(data) == 1:
+        return str(next(iter(data)))
+    if not _is_series(data):
+        return None
+    return _VALUE if data.name in {None, ""} else str(data.name)
+
+
+def _is_series(data: object) -> bool:
+    """One column: of Polars, of pandas, or of those that follow them."""
+    return hasattr(data, "to_frame") and hasattr(data, "name") and not hasattr(data, "columns")
 
 
 def label_of(value: object) -> str:
@@ -891,8 +1072,12 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
 
     data = _narrowed(data, names)
     try:
-        speaks = hasattr(data, "__arrow_c_stream__")
-        frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
+        speaks = isinstance(data, dict) or any(hasattr(data, each) for each in _ARROW)
+        try:
+            frame = pl.DataFrame(data) if speaks else pl.from_dataframe(data)
+        except pl.exceptions.SchemaError:  # an array is one column
+            require_columns(names, names[:1])
+            frame = pl.Series(data).to_frame(names[0])
     except ImportError as error:
         raise MissingExtraError("reading this table", "pandas") from error
     except (ValueError, TypeError) as error:
@@ -911,6 +1096,13 @@ def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — panda
     literal), so that tables of libraries not known here are read whole.
     """
     library = type(data).__module__.partition(".")[0].lstrip("_")
+    if isinstance(data, Mapping):
+        require_columns(names, list(map(str, data)))
+        return {name: data[name] for name in names}
+    if _is_series(data):
+        name = names[0] if data.name in {None, ""} else str(data.name)
+        require_columns(names, [name])
+        return data.to_frame(name)
     if hasattr(data, "iloc"):  # pandas, whose names need not be text, and those that follow it
         columns = [str(each) for each in data.columns]
         require_columns(names, columns)
@@ -924,42 +1116,13 @@ def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — panda
     return data
 
 
-def require_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
-    missing = [name for name in wanted if name not in names]
-    if not missing:
-        return
-    name = missing[0]
-    close = get_close_matches(name, names, n=1) or [
-        each for each in names if each.casefold() == name.casefold()
-    ]
-    listed = ", ".join(names[:_LISTED_COLUMNS]) + ", ..." * (len(names) > _LISTED_COLUMNS)
-    meant = f" (did you mean {close[0]}?)" if close else ""
-    raise InvalidArgumentError("column", name, f"one of the columns {listed or 'of data'}{meant}")
-
-
-def _batches(frame: pl.LazyFrame, name: str, size: int = CHUNK) -> Iterator[pl.DataFrame]:
+def _batches(frame: pl.LazyFrame, of: Column | Rows, size: int = CHUNK) -> Iterator[pl.DataFrame]:
     """The rows, a chunk at a time, in order: a simulation's seed gives the same reports again."""
-    with _reading(name):
+    with reading(of.name, of.files):
         yield from frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True)
 
 
-def _row(frame: pl.LazyFrame, name: str) -> list[int]:
+def _row(frame: pl.LazyFrame, of: Column | Rows) -> list[int]:
     """The one row of counts."""
-    with _reading(name):
+    with reading(of.name, of.files):
         return list(map(int, frame.collect(engine="streaming").row(0)))
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    """What goes wrong in the file is about the data, not about Polars."""
-    import polars as pl
-
-    try:
-        yield
-    except (pl.exceptions.PolarsError, OSError) as error:
-        expected = f"readable data in it ({first_line(error)})"
-        raise InvalidArgumentError("column", name, expected) from error
-
-
-def first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,14 +29,17 @@ from shoal.engines import columns
 from shoal.engines.columns import (
     Answering,
     Answers,
+    Coding,
     Column,
     Counting,
     Part,
     Rows,
     Source,
     Spend,
+    Table,
     Tallied,
 )
+from shoal.engines.files import require_columns
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
 from shoal.randomness import Randomness, SecureRandomness, secure
 from shoal.values import Counts
@@ -68,11 +71,16 @@ _checked: set[str] = set()  # sessions whose executors have what they need
 
 
 @dataclass(frozen=True, eq=False)
-class SparkTable:
+class SparkTable(Table):
     """Columns of a Spark data frame."""
 
     frame: Any
     schema: pl.DataFrame  # the same columns as Polars has them, without rows
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return self.schema.columns
 
     @classmethod
     def of(cls, frame: Any, names: Sequence[str]) -> SparkTable:  # noqa: ANN401 - of either kind
@@ -81,7 +89,7 @@ class SparkTable:
 
         with translated():
             checks.refuse(frame.isStreaming, "a frame that has an end", data="a stream")
-            columns.require_columns(names, frame.columns)
+            require_columns(names, frame.columns)
             narrow = frame.select(*(sql.col(_quoted(name)).alias(name) for name in names))
             _require_repeatable(narrow)
             require_executors(narrow.sparkSession)
@@ -94,6 +102,50 @@ class SparkTable:
     def rows(self, names: Sequence[str]) -> SparkRows:
         """Columns of numbers that are read together."""
         return SparkRows(tuple(names), **self._renamed({name: name for name in names}))
+
+    def per_person(self, person: str, reports: int, bits: Randomness) -> SparkTable:
+        """As many rows of everybody, as on one machine.
+
+        A person's rows are put in order, and their places in that order drawn by a keyed hash:
+        rows that are alike may swap places, and nothing else can differ when Spark reads again. So
+        every pass, and every attempt of a task, has the same rows. One exchange brings those of a
+        person together.
+        """
+        import polars as pl
+        from pyspark.sql import Window
+        from pyspark.sql import functions as sql
+
+        kinds = self.schema.schema
+        key = int(bits.words(1).view(np.int64)[0])
+        with translated():
+            # Text with a collation of its own is told apart by its characters, as elsewhere.
+            values = {name: sql.col(_quoted(name)) for name in kinds}
+            texts = {
+                name: values[name].cast("string")
+                for name, kind in kinds.items()
+                if kind == pl.String
+            }
+            owner, lacking = values.pop(person), _lacking(_quoted(person), kinds[person])
+            own = Window.partitionBy("person")
+            (row,) = self.frame.agg(sql.count(sql.when(lacking, 1))).collect()
+            columns.require_owners(person, row[0])
+            exact = [texts.get(name, value).alias(name) for name, value in values.items()]
+            rows = self.frame.select(
+                texts.get(person, owner).alias("person"), sql.struct(*exact).alias("row")
+            )
+            placed = rows.select(
+                "*",
+                sql.row_number().over(own.orderBy("row")).alias("place"),
+                sql.count(sql.lit(1)).over(own).alias("rows"),
+            )
+            drawn = sql.xxhash64(sql.lit(key), "person", "place")
+            turn = sql.row_number().over(own.orderBy(drawn, "place"))
+            chosen = placed.select("row", "rows", turn.alias("turn")).filter(f"turn <= {reports}")
+            empty = sql.lit(None).cast(rows.schema["row"].dataType)
+            missing = sql.expr(f"if(turn = 1, greatest(0, {reports} - rows), 0)").cast("int")
+            padded = sql.concat(sql.array("row"), sql.array_repeat(empty, missing))
+            frame = chosen.select(sql.explode(padded).alias("row")).select("row.*")
+        return SparkTable(frame, self.schema.drop(person))
 
     def _renamed(self, names: dict[str, str]) -> dict[str, Any]:
         from pyspark.sql import functions as sql
@@ -121,7 +173,8 @@ class SparkColumn(Column):
     def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
         """The counts, task by task."""
         with spend("collect"):
-            if self.given and isinstance(counting.inputs, Answering):
+            grouped = _GROUP in self.schema.columns and self.only is None
+            if self.given and isinstance(counting.inputs, Answering) and not grouped:
                 answers = Tallied(self.name, self.given[-1], chunk=columns.CHUNK)
                 return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
             return _of_rows(self, counting, n, bits)
@@ -158,6 +211,15 @@ class SparkColumn(Column):
         counts = self._of_group(self._counts(keys, nulls=lacking))
         rows, nulls = counts.select(pl.col(_COUNT).sum(), pl.col("nulls").sum()).row(0)
         return int(rows), int(nulls)
+
+    def valued(self, coding: Coding) -> tuple[int, int]:
+        """How many rows there are, and for how many of them the expression is null."""
+        coding(_VALUE, self.kind())  # refuses columns that are none of its kind
+        task = partial(_values_of_partition, self.local, coding)
+        with translated(self.name):
+            parts = self.frame.mapInArrow(task, "sizes binary").collect()
+        sizes = sum((np.frombuffer(part.sizes, dtype=np.int64) for part in parts), np.zeros(2))
+        return int(sizes[0]), int(sizes[1])
 
     def answers(self, *, few: bool = True) -> Answers:
         """The different answers, grouped by Spark and labelled here."""
@@ -450,6 +512,18 @@ def _sizes_of_partition(
     for rows in _pieces(batches, max(1, columns.CHUNK // len(names))):
         total, nulls, lacking = _rows(names, rows).size()
         sizes += np.array([total, *nulls, lacking])
+    yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})
+
+
+def _values_of_partition(
+    local: Local, coding: Coding, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: how many rows it has, and how many of them lack a value, in one row."""
+    import pyarrow as pa
+
+    sizes = np.zeros(2, dtype=np.int64)
+    for column in _sources(local, columns.CHUNK, batches):
+        sizes += np.array(cast("Column", column).valued(coding))
     yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})
 
 

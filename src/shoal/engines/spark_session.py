@@ -10,15 +10,14 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from shoal import checks
+from shoal.engines.files import Files
 from shoal.engines.spark import DIRECT, translated
-from shoal.errors import EngineError, InvalidArgumentError, MissingExtraError
+from shoal.errors import EngineError, MissingExtraError
 
 CONNECT = "sc://"
 OLDEST_JAVA = 17
@@ -44,7 +43,12 @@ _CSV = {
     "multiLine": True,
     "mode": "FAILFAST",
 }
-_FORMATS = {".parquet": "parquet", ".csv": "csv"}
+FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+    "parquet": ("parquet", {}),
+    "csv": ("csv", _CSV),
+    "tsv": ("csv", _CSV | {"sep": "\t"}),
+    "jsonl": ("json", {"mode": "FAILFAST"}),
+}
 _SECONDS = 0.3  # between two looks at how far Spark is
 _LAST_LINES = 3  # of what Java said before it ended
 
@@ -125,53 +129,15 @@ def _classic(master: str, log: IO[str]) -> Any:  # noqa: ANN401 - Spark's own
         raise EngineError("Spark", f"its session did not start ({said})", advice) from None
 
 
-@dataclass(frozen=True)
-class Files:
-    """Files and directories of one format, Parquet or CSV."""
-
-    paths: list[str]
-    format: str
-
-    @classmethod
-    def at(cls, paths: Sequence[str]) -> Files:
-        """Those at these places, looked at before a session is made for them."""
-        first, *others = map(_format, paths)
-        expected = "files and directories of one format, Parquet or CSV"
-        checks.refuse(any(each != first for each in others), expected, data=", ".join(paths))
-        # A place that was found here is one of this machine, whatever Spark's own file system is.
-        places = (path if "://" in path else f"file://{Path(path).resolve()}" for path in paths)
-        return cls(list(places), first)
-
-    def frame(self, spark: Any) -> Any:  # noqa: ANN401 - Spark's own
-        """All of them as one frame; what is in CSV is text."""
-        with translated():
-            reader = spark.read.options(**_CSV) if self.format == "csv" else spark.read
-            return reader.format(self.format).load(self.paths)
-
-
-def _format(path: str) -> str:
-    """By the ending, or by the files in a directory; a place elsewhere is Parquet unless it says.
-
-    >>> _format("s3a://lake/people.csv"), _format("hdfs:///lake/people")
-    ('csv', 'parquet')
-    """
-    elsewhere = "://" in path
-    ending = Path(path.removesuffix(".gz")).suffix.lower()
-    if elsewhere:
-        return _FORMATS.get(ending, "parquet")
-    place = Path(path)
-    checks.refuse(not place.exists(), "an existing file or directory", data=path)
-    endings = {ending}
-    if place.is_dir():
-        files = (each for each in place.rglob("*") if each.is_file())
-        named = (each.name.removesuffix(".gz") for each in files if each.name[0] not in "._")
-        endings = {Path(name).suffix.lower() for name in named}
-    formats = {_FORMATS.get(each) for each in endings}
-    form = formats.pop() if len(formats) == 1 else None
-    if form is None:
-        expected = f"a file or directory of files that end in {' or '.join(_FORMATS)}"
-        raise InvalidArgumentError("data", path, expected)
-    return form
+def frame(spark: Any, files: Files) -> Any:  # noqa: ANN401 - Spark's own
+    """All files as one frame; what is in CSV is text."""
+    # A place that was found here is one of this machine, whatever Spark's own file system is.
+    places = [
+        place if "://" in place else f"file://{Path(place).resolve()}" for place in files.places
+    ]
+    form, options = FORMATS[files.format]
+    with translated():
+        return spark.read.options(**options).format(form).load(places)
 
 
 @contextmanager

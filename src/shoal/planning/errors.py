@@ -57,6 +57,17 @@ def predicted(randomizer: Mechanism, question: Question) -> Errors:
     return Errors(l2, scale * own.linf * l2 / (scale * own.l2), scale * own.cell)
 
 
+def of_total(randomizer: AnswerMechanism, question: Question, fraction: float) -> float:
+    """Of the count of neighbouring answers, this part of all, which as many people give.
+
+    A quantile of numbers in bins is read from such a count. Who reports is chance, as above.
+    """
+    n = question.n
+    reporting = max(1, math.floor(n * question.participation))
+    noise = randomizer.total_variance(fraction * randomizer.k, fraction, n=reporting)
+    return n * math.sqrt(noise + (1 / reporting - 1 / n) * fraction * (1 - fraction))
+
+
 def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
     """Errors when everybody's answers are spread evenly.
 
@@ -67,7 +78,8 @@ def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
     empty = np.zeros(k)
     empty[0] = 1.0
     cell = n * math.sqrt(float(randomizer.variance(empty, n=n)[-1]))
-    return Errors(l2=float(np.linalg.norm(even)), linf=expected_largest(even), cell=cell)
+    largest = cell * _largest_laplace(k) if randomizer.laplace else expected_largest(even)
+    return Errors(l2=float(np.linalg.norm(even)), linf=largest, cell=cell)
 
 
 def of_numbers(randomizer: NumberMechanism, n: int) -> Errors:
@@ -85,9 +97,7 @@ def central(k: int, epsilon: float) -> Errors:
     rate = epsilon if one_is_enough else epsilon / 2
     cell = math.sqrt(0.5) * _inverse_sinh(rate / 2)  # sqrt(2 a)/(1 - a) for a = e^-rate
     noises = 1 if one_is_enough else k
-    # E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2.
-    largest = float(np.sum(1 / np.arange(1, noises + 1))) / math.sqrt(2)
-    return Errors(cell * math.sqrt(k), cell * largest, cell)
+    return Errors(cell * math.sqrt(k), cell * _largest_laplace(noises), cell)
 
 
 def local(k: int, epsilon: float, n: int) -> Errors:
@@ -96,6 +106,11 @@ def local(k: int, epsilon: float, n: int) -> Errors:
     return Errors(
         cell * math.sqrt(k), expected_largest(np.full(min(k, _SAMPLED_CELLS), cell)), cell
     )
+
+
+def _largest_laplace(k: int) -> float:
+    """E max of k Laplace variables, in standard deviations: the k-th harmonic number / sqrt 2."""
+    return float(np.sum(1 / np.arange(1, k + 1))) / math.sqrt(2)
 
 
 def _inverse_sinh(x: float) -> float:

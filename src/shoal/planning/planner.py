@@ -30,8 +30,8 @@ from shoal.planning import errors
 from shoal.planning.errors import Errors
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import calibration, restored
-from shoal.randomizers.base import Randomizer, VectorMechanism
-from shoal.randomizers.registry import CATEGORIES, by_name, described
+from shoal.randomizers.base import AnswerMechanism, Randomizer, VectorMechanism
+from shoal.randomizers.registry import CALIBRATED, CATEGORIES, by_name, described
 from shoal.values import Record, attributes
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ _LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)
 _LARGEST_N = 10**12
 _ALIKE = 1.02
 _STRIDE = 2.0  # in logarithms
+_BY_NAME = "no ε0, and more noise than the others: chosen by its name only"
+_LEAST_LEAN = 0.05  # epsilon: below, a share of pairs may be beyond any envelope
+_FEW = 16.0  # messages per person that are worth a note
+_NOTED = 0.1  # epsilon: below, the calibration takes longer than a note is worth
 _FAR = 20.0  # stands for "impossible" in logarithms
 
 
@@ -82,7 +86,7 @@ class Question:
         if self.local_epsilon_cap is not None:
             checks.positive(local_epsilon_cap=self.local_epsilon_cap)
         cap = self.messages_cap
-        expected = "messages_cap >= 1: everybody sends at least one message (None: no limit)"
+        expected = "messages_cap >= 1: everybody sends at least one message"
         checks.refuse(cap is not None and not 1 <= cap < math.inf, expected, messages_cap=cap)
         kinds = ("categories", "bounds", "dimension")
         chosen = [name for name in kinds if getattr(self, name) is not None]
@@ -127,6 +131,11 @@ class Question:
         """Who takes part, as keywords of the accountant."""
         return attributes(self, "n", "honest_fraction", "participation")
 
+    @property
+    def dishonest(self) -> int:
+        """People who take part and are not counted on."""
+        return math.ceil(self.n * self.participation * (1 - self.honest_fraction) * (1 - _SLACK))
+
 
 @dataclass(frozen=True)
 class Option:
@@ -161,9 +170,23 @@ class Option:
         return None if sent is None else sent.slots * sent.message_bits
 
     @property
+    def openings(self) -> int | None:
+        """Envelopes to be opened for one person: every slot is sealed by itself."""
+        return None if self.randomizer is None else self.randomizer.slots
+
+    @property
+    def bytes(self) -> int | None:
+        """Length of all that one person sends, before it is sealed."""
+        sent = self.randomizer
+        return None if sent is None else sent.slots * sent.message_bytes
+
+    @property
     def influence(self) -> float | None:
-        """What one dishonest person can add to one answer's count, where that is known."""
-        return getattr(self.randomizer, "influence", None)
+        """What one dishonest person can add to one answer's count, or to the sum, where known."""
+        if isinstance(self.randomizer, MultiMessageMechanism):
+            return self.randomizer.influence
+        reach = None if self.randomizer is None else self.randomizer.reach
+        return None if reach is None else max(map(abs, reach))
 
     def to_dict(self) -> Record:
         """Plain values."""
@@ -176,6 +199,8 @@ class Option:
             "message_bits": None if made is None else made.message_bits,
             "messages": self.messages,
             "slots": None if made is None else made.slots,
+            "bytes": self.bytes,
+            "openings": self.openings,
             "influence": self.influence,
             "remark": self.remark,
         }
@@ -252,18 +277,39 @@ class Plan(Tabular):
             return estimate
         return ball.estimated(estimate, device)
 
+    def quantile_error(self, quantile: float = 0.5) -> float:
+        """Predicted error, in people, of the count up to a quantile of answers that are bins.
+
+        A quantile is off by as many people: by the bins that hold them.
+
+        >>> made = plan(epsilon=1, delta=1e-6, n=10**5, categories=100, messages_cap=None)
+        >>> round(made.choose("grr").quantile_error()), round(made.quantile_error())
+        (46, 15)
+        """
+        checks.open_probability(quantile=quantile)
+        device = self.randomizer
+        if not isinstance(device, AnswerMechanism):
+            raise InvalidArgumentError("quantile", quantile, "a plan for answers (bins)")
+        return errors.of_total(device, self.question, quantile)
+
     def choose(self, name: str) -> Plan:
         """The same plan with another option first."""
         named = [option for option in self.options if option.name == name]
+        if named and named[0].remark == _BY_NAME:
+            named = [_options(self.question, name)[name]]
         chosen = [option for option in named if option.randomizer]
         if named and not chosen:
             raise UnreachableTargetError(
                 f"the target with {name}", named[0].remark, "choose another, or ask for less"
             )
         if not chosen:
-            possible = ", ".join(option.name for option in self.options if option.randomizer)
-            raise InvalidArgumentError("name", name, f"one of {possible}")
-        others = tuple(option for option in self.options if option is not chosen[0])
+            known = (each for each in self.options if each.randomizer or each.remark == _BY_NAME)
+            expected = f"one of {', '.join(option.name for option in known)}"
+            cap = self.question.messages_cap
+            if cap is not None and _options(replace(self.question, messages_cap=None), name):
+                expected += f" (messages_cap / --messages-cap = {cap:g} excludes {name})"
+            raise InvalidArgumentError("name", name, expected)
+        others = tuple(option for option in self.options if option.name != name)
         return replace(self, options=(chosen[0], *others), reason=f"{name} was asked for")
 
     def records(self) -> list[Record]:
@@ -368,9 +414,14 @@ class Plan(Tabular):
         if math.isfinite(best.local_epsilon or 0.0):
             how = f"with ε0 = {down(best.local_epsilon or 0.0)}"
             alone = "ε0 of each report needs no trust"
+        elif guarantee.local_delta:
+            how = f"with σ = {up(getattr(self.randomizer, 'sigma', math.nan))}"
+            by_itself = f"ε0 = {up(guarantee.local_epsilon)} at δ0 = {up(guarantee.local_delta)}"
+            alone = f"without that trust each report keeps {by_itself}"
         else:
             how = f"with {best.messages or 1.0:.4g} messages per person"
             alone = "without that trust nothing holds: one person's messages give the datum away"
+            alone += f". An envelope has {best.openings:,} slots, {best.bytes:,} bytes in all"
         advice = (
             f"Run {best.name} {how}: {self.reason}. That keeps ε = {up(guarantee.epsilon)} at "
             f"δ = {plain(guarantee.delta)} among {guarantee.n:,} honest people (replacement; "
@@ -381,39 +432,82 @@ class Plan(Tabular):
             if self.question.dimension is not None:
                 what = "each coordinate of the sum"
             most = _amount(best.influence)
-            advice += f" One dishonest person can add at most {most} to {what}."
+            advice += f" One dishonest person can add at most {most} to {what}"
+            count = self.question.dishonest
+            together = f", {count:,} of them {_amount(count * best.influence)}" * (count > 1)
+            advice += f"{together}."
         counts = "Errors of the counts, in people; per answer: of one that nobody gave."
+        if self._several:
+            counts = (
+                "Errors of the counts, in people; adds: what one dishonest person can add to a "
+                "count. ε0 is none if shuffler and analyzer collude."
+            )
+        notes = [f"not {each.name}: {each.remark}" for each in self.options if each.errors is None]
+        nearer = self.nearer
+        if nearer is not None:
+            sent, error = nearer.messages or 1.0, _amount(_error(nearer))
+            notes.append(
+                f"with {sent:.{2 if sent > _ALIKE else 4}g} messages and no local ε₀: {error} "
+                f"(the L2 error of {nearer.name}, which messages_cap / --messages-cap = "
+                f"{math.ceil(sent)} allows)"
+            )
         return Document(
             f"Run {best.name} {how}",
             table=self._table(),
             sentences=(*[counts] * (self.question.categories is not None), advice),
-            notes=tuple(
-                f"not {option.name}: {option.remark}"
-                for option in self.options
-                if option.errors is None
-            ),
+            notes=tuple(notes),
             warnings=self.warnings,
         )
 
+    @property
+    def _several(self) -> bool:
+        return any((option.messages or 1) > 1 for option in self.options)
+
+    @cached_property
+    def nearer(self) -> Option | None:
+        """What a plan of one message for one of several answers leaves out: a curator's chart.
+
+        The near-central histogram (of two answers: count), where it takes few messages. It has no
+        local epsilon, so it is never recommended unless several messages are allowed.
+        """
+        question = self.question
+        k, cap = question.categories, question.messages_cap
+        if k is None or cap != 1 or question.local_epsilon_cap or question.epsilon < _NOTED:
+            return None
+        candidate = _calibrated("near-central") if k == 2 else _calibrated("near-central-lean", k=k)
+        allowed = replace(question, messages_cap=_FEW)
+        option, crowd = _option(candidate, allowed), question.dishonest
+        return option if _error(option, crowd) < _error(self.recommended, crowd) else None
+
     def _table(self) -> Table:
         """One line per option, then what a trusted curator and what no shuffler would give."""
-        several = any((option.messages or 1) > 1 for option in self.options)
-        counts = self.question.categories is not None
-        kind = ("L2 error", "largest", "per answer") if counts else ("error of sum", "of mean")
-        heads = ("randomizer", "ε0", *kind, *["msgs"] * several, "bits")
+        several, counts = self._several, self.question.categories is not None
+        kind = ["L2 error", "largest", "per answer"] if counts else ["error of sum", "of mean"]
+        sent = ["msgs"] * several + ["bits"]
+        if several and counts:
+            kind, sent = kind[:-1], ["msgs", "slots", "adds"]
+        heads = ("randomizer", "ε0", *kind, *sent)
 
         def cells(errors: Errors) -> tuple[str, ...]:
             if counts:
-                return tuple(map(_amount, (errors.l2, errors.linf, errors.cell)))
+                return tuple(map(_amount, (errors.l2, errors.linf, errors.cell)[: len(kind)]))
             return _amount(errors.l2), f"{errors.l2 / self.question.n:.3g}"
+
+        def sends(option: Option) -> tuple[str, ...]:
+            values = {
+                "msgs": f"{option.messages or 1.0:,.4g}",
+                "slots": f"{option.openings:,}",
+                "adds": _amount(option.influence or 0.0),
+                "bits": f"{option.bits:,.1f}",
+            }
+            return tuple(values[name] for name in sent)
 
         rows: list[Row] = []
         for option in self.options:
             if option.errors is not None:
                 local = option.local_epsilon or 0.0
                 shown = down(local) if math.isfinite(local) else "none"
-                sent = [f"{option.messages or 1.0:,.4g}"] * several
-                line = (option.name, shown, *cells(option.errors), *sent, f"{option.bits:,.1f}")
+                line = (option.name, shown, *cells(option.errors), *sends(option))
                 rows.append(Row(line, "" if rows else "strong"))
         references = (
             ("a trusted curator", "–", self.central),
@@ -421,7 +515,7 @@ class Plan(Tabular):
         )
         for name, shown, error in references:
             if error is not None:
-                rows.append(Row((name, shown, *cells(error), *[""] * (1 + several)), "weak"))
+                rows.append(Row((name, shown, *cells(error), *[""] * len(sent)), "weak"))
         return Table(heads, tuple(rows), frozenset(range(1, len(heads))), str(self.question))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -483,8 +577,8 @@ def plan(
     >>> best.recommended.name, best.recommended.errors.l2 < 94
     ('grr', True)
     >>> best = plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
-    >>> best.recommended.name, best.recommended.errors.l2 < 66
-    ('dummies', True)
+    >>> best.recommended.name, best.recommended.errors.l2 < 30
+    ('near-central-lean', True)
     """
     n = checks.count(n=n)
     question = Question(
@@ -511,6 +605,19 @@ def plan(
             advice,
         )
     return Plan(question, options, reason)
+
+
+def recalibrated(made: Plan, epsilon: float) -> Plan:
+    """A plan with the recommended option only, at another epsilon."""
+    question, name = replace(made.question, epsilon=epsilon), made.recommended.name
+    local = made.recommended.local_epsilon
+    near = local if math.isfinite(local or math.inf) else None
+    option = _options(question, name, near=near)[name]
+    if option.errors is None:
+        raise UnreachableTargetError(
+            f"({epsilon:g}, {question.delta:g})-DP with {name}", option.remark, "plan anew"
+        )
+    return Plan(question, (option,), made.reason)
 
 
 def messages_limit(messages_cap: float | None, choose: str | None) -> float | None:
@@ -583,18 +690,20 @@ def _smallest(
 class Candidate:
     """What makes a randomizer of ``epsilon=``, or the reason why it is out of question.
 
-    A protocol with several messages is calibrated for so many people instead (``protocol``): it is
-    made of ``n=``, ``epsilon=`` and ``delta=``.
+    What has no local epsilon, as a protocol with several messages, is ``calibrated`` for so many
+    people instead: it is made of ``n=``, ``epsilon=`` and ``delta=``.
     """
 
     name: str
     family: Family | None = None
     remark: str = ""
     largest_epsilon: float = 25.0
-    protocol: Callable[..., MultiMessageMechanism] | None = None
+    calibrated: Callable[..., Device] | None = None
 
 
-def for_categories(k: int, n: int, *, messages_cap: float | None = 1.0) -> list[Candidate]:
+def for_categories(
+    k: int, n: int, *, epsilon: float = 1.0, messages_cap: float | None = 1.0
+) -> list[Candidate]:
     """One of k answers; local hashing with several numbers of buckets; fewest messages first."""
     limited = dict.fromkeys(("subset", "unary", "hashing"), "")
     if k > LARGEST_VECTOR:
@@ -611,18 +720,24 @@ def for_categories(k: int, n: int, *, messages_cap: float | None = 1.0) -> list[
     if messages_cap is not None and messages_cap <= 1:
         return tried
     if k == 2:
-        tried += [_protocol("near-central"), _protocol("coins")]
-    tried.append(_protocol("dummies", k=k))
+        tried += [_calibrated("near-central"), _calibrated("coins")]
+    tried.append(_calibrated("dummies", k=k))
     if k <= MOST_COINS:
-        tried.append(_protocol("sparse", k=k))
+        tried.append(_calibrated("sparse", k=k))
         # Everybody sends about a message per answer: worth a look only where that is allowed.
         if k <= (LARGEST_VECTOR if messages_cap is None else messages_cap):
-            tried.append(_protocol("zero-sum", k=k))
+            tried.append(_calibrated("zero-sum", k=k))
+    # Of two answers one count is enough, which near-central is.
+    if k > 2 and epsilon < _LEAST_LEAN:
+        tried.append(Candidate("near-central-lean", remark="an envelope would need too many slots"))
+    elif k > 2:
+        tried.append(_calibrated("near-central-lean", k=k, messages_cap=messages_cap))
+    tried.append(_calibrated("near-central-robust", k=k, messages_cap=messages_cap))
     if k > n and limited["hashing"]:
         remark = f"decoding tries {k:,} answers on each of {n:,} messages"
         tried.append(Candidate("hashed-dummies", remark=remark))
     elif k > n:
-        tried += [_protocol("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k]
+        tried += [_calibrated("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k]
     return tried
 
 
@@ -636,16 +751,17 @@ def for_numbers(
     tried.append(Candidate("laplace", made(by_name("laplace")), largest_epsilon=8.0))
     rounded = by_name("rounded")
     tried += [Candidate("rounded", made(rounded, levels=levels + 1)) for levels in _LEVELS]
+    tried.append(_calibrated("gaussian", low=low, high=high))
     if messages_cap is not None and messages_cap <= 1:
         return tried
     most = math.inf if messages_cap is None else messages_cap
     few = [levels for levels in _FEW_LEVELS if levels <= min(most, _LARGEST_ENVELOPE * epsilon)]
     if few:
         central = partial(_near_central_sum, few, most, low=low, high=high)
-        tried.append(Candidate("near-central-sum", protocol=central))
+        tried.append(Candidate("near-central-sum", calibrated=central))
     else:
         tried.append(Candidate("near-central-sum", remark="an envelope would need too many slots"))
-    return [*tried, _protocol("split-and-mix", low=low, high=high)]
+    return [*tried, _calibrated("split-and-mix", low=low, high=high)]
 
 
 def for_vectors(
@@ -657,18 +773,20 @@ def for_vectors(
         Candidate(name, partial(by_name(name), dimension=directions))
         for name in ("privunit", "privunitg")
     ]
+    longest = 1.0 if norm is None else norm
+    tried.append(_calibrated("gaussian-vectors", dimension=dimension, norm=longest))
     if messages_cap is None or messages_cap > 1:
         # The most that the absolute values of the coordinates add up to.
-        bound = math.sqrt(dimension) * (1.0 if norm is None else norm)
-        tried.append(_protocol("split-and-mix-vectors", dimension=dimension, bound=bound))
+        bound = math.sqrt(dimension) * longest
+        tried.append(_calibrated("split-and-mix-vectors", dimension=dimension, bound=bound))
     return tried
 
 
-def _protocol(name: str, **parameters: float) -> Candidate:
-    return Candidate(name, protocol=partial(calibration(name), **parameters))
+def _calibrated(name: str, **parameters: float | None) -> Candidate:
+    return Candidate(name, calibrated=partial(calibration(name), **parameters))
 
 
-def _near_central_sum(few: list[int], most: float, **target: float) -> MultiMessageMechanism:
+def _near_central_sum(few: list[int], most: float, **target: float) -> Device:
     """With as many levels as the messages allow: the more of them, the less rounding."""
     for levels in few:
         made = calibration("near-central-sum")(levels=levels, **target)
@@ -680,17 +798,22 @@ def _near_central_sum(few: list[int], most: float, **target: float) -> MultiMess
 # --------------------------------------------------------------------------------- their options
 
 
-def _options(question: Question) -> dict[str, Option]:
-    """The best option of each name."""
+def _options(question: Question, *names: str, near: float | None = None) -> dict[str, Option]:
+    """The best option of each name, or of these names.
+
+    Local epsilons of different families are alike: a search begins ``near`` the one before.
+    """
     cap = question.messages_cap
     if question.categories is not None:
-        tried = for_categories(question.categories, question.n, messages_cap=cap)
+        tried = for_categories(
+            question.categories, question.n, epsilon=question.epsilon, messages_cap=cap
+        )
     elif question.bounds is not None:
         tried = for_numbers(*question.bounds, epsilon=question.epsilon, messages_cap=cap)
     else:
         tried = for_vectors(question.dimension or 0, question.norm, messages_cap=cap)
     best: dict[str, Option] = {}
-    for name in dict.fromkeys(candidate.name for candidate in tried):
+    for name in names or dict.fromkeys(candidate.name for candidate in tried):
         # The likeliest first: most others are then seen to be worse without a search.
         likely = max((each.local_epsilon or 0.0 for each in best.values()), default=0.0)
         rivals = [candidate for candidate in tried if candidate.name == name]
@@ -698,15 +821,42 @@ def _options(question: Question) -> dict[str, Option]:
             rivals.sort(key=lambda rival: _predicted_error(rival, likely, question))
         for candidate in rivals:
             known = best.get(name)
+            if not names and name in CALIBRATED and _more_noise(candidate, best, question):
+                best[name] = Option(name, remark=_BY_NAME)
+                continue
             if known is None or not _surely_worse(candidate, known, question):
-                option = _option(candidate, question)
+                option = _option(candidate, question, near)
+                if math.isfinite(option.local_epsilon or math.inf):
+                    near = option.local_epsilon
                 if known is None or _error(option) < _error(known):
                     best[name] = option
     return best
 
 
-def _error(option: Option) -> float:
-    return math.inf if option.errors is None else option.errors.l2
+def _more_noise(candidate: Candidate, best: dict[str, Option], question: Question) -> bool:
+    """Whether a mechanism without a local epsilon needs more noise than the best so far has."""
+    made: Any = cast("partial[Device]", candidate.calibrated)
+    least = min((_error(option) for option in best.values()), default=math.inf)
+    crowd = Crowd(**question.people)
+    if least == math.inf:
+        return False
+    try:
+        return not made.func.__self__.suffices(
+            least / math.sqrt(question.n),
+            n=crowd.present,
+            epsilon=question.epsilon,
+            delta=question.delta - 2 * crowd.absence,
+            **made.keywords,
+        )
+    except InvalidArgumentError:  # so little noise that its density cannot be followed
+        return True
+
+
+def _error(option: Option, dishonest: int = 0) -> float:
+    """The L2 error, and what so many dishonest people can add to one count."""
+    if option.errors is None:
+        return math.inf
+    return option.errors.l2 + (dishonest * (option.influence or 0.0) if dishonest else 0.0)
 
 
 def _surely_worse(candidate: Candidate, known: Option, question: Question) -> bool:
@@ -743,14 +893,14 @@ def _predicted_error(candidate: Candidate, local: float, question: Question) -> 
         return 0.0
 
 
-def _option(candidate: Candidate, question: Question) -> Option:
+def _option(candidate: Candidate, question: Question, near: float | None = None) -> Option:
     """The candidate at its largest local epsilon, or with its least noise; or why there is none."""
     name, cap, most = candidate.name, question.local_epsilon_cap, question.messages_cap
     made: Device
     try:
-        if candidate.protocol is not None:
+        if candidate.calibrated is not None:
             crowd = Crowd(**question.people)
-            made = candidate.protocol(
+            made = candidate.calibrated(
                 n=crowd.present, epsilon=question.epsilon, delta=question.delta - 2 * crowd.absence
             )
             local = made.local_epsilon
@@ -761,6 +911,7 @@ def _option(candidate: Candidate, question: Question) -> Option:
                 delta=question.delta,
                 **question.people,
                 cap=min(cap or math.inf, candidate.largest_epsilon),
+                near=near,
             )
             made = candidate.family(epsilon=local)
         else:
@@ -771,7 +922,8 @@ def _option(candidate: Candidate, question: Question) -> Option:
         sent = f"{made.messages:.4g} messages per person on average"
         return Option(name, remark=f"{sent} are over the cap of {most:g}")
     if cap is not None and local > cap:
-        remark = f"one of its messages is the truth: no ε0, let alone one below {cap:g}"
+        alone = "one of its messages is the truth" if made.messages > 1 else "noise without bounds"
+        remark = f"{alone}: no ε0, let alone one below {cap:g}"
         return Option(name, remark=remark)
     return Option(name, made, local, errors.predicted(made, question))
 
@@ -779,10 +931,19 @@ def _option(candidate: Candidate, question: Question) -> Option:
 def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, ...], str]:
     """Smallest L2 error first, impossible ones last, and why the first is the first.
 
-    Among those within 2 % of the smallest error the one that sends least comes first.
+    To the error is added what the dishonest people can add to a count, where that is known of all
+    options. Among those within 2 % of the smallest the one that sends least comes first. One
+    message without a local epsilon is first only if it is chosen by name.
     """
-    ordered = sorted(best.values(), key=_error)
-    alike = [option for option in ordered if _error(option) <= _ALIKE * _error(ordered[0])]
+    possible = [option for option in best.values() if option.errors is not None]
+    bias = question.dishonest if question.honest_fraction < 1 else 0
+    if bias and any(option.influence is None for option in possible):
+        bias = 0
+    # To five digits: those that differ by rounding only stay in the order of the candidates.
+    ordered = sorted(best.values(), key=lambda option: float(f"{_error(option, bias):.5g}"))
+    bounded = [option for option in ordered if option.name not in CALIBRATED] or ordered
+    least = _error(bounded[0], bias)
+    alike = [option for option in bounded if _error(option, bias) <= _ALIKE * least]
     simplest = list(best)  # the candidates come simplest first
     first = min(
         alike,
@@ -792,11 +953,15 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
     cap = question.local_epsilon_cap
     if not others or others[0].errors is None:
         return (first, *others), "it is the only one possible"
-    second, ratio = others[0].name, _error(others[0]) / _error(first)
+    second, ratio = others[0].name, _error(others[0], bias) / _error(first, bias)
+    if ratio < 1 and second in CALIBRATED:
+        return (first, *others), f"{second} has a smaller error, but no ε0: choose it by its name"
+    crowd = f"{bias:,} dishonest {'person' if bias == 1 else 'people'}"
+    error = f"error, with what {crowd} can add," if bias else "error"
     if ratio <= _ALIKE:
-        why = f"it sends least of those with the smallest error ({second} ties)"
+        why = f"it sends least of those with the smallest {error.rstrip(',')} ({second} ties)"
     else:
-        why = f"its error is the smallest: {second}, the next, has {ratio:.2f} times as much"
+        why = f"its {error} is the smallest: {second}, the next, has {ratio:.2f} times as much"
     if cap is not None and first.local_epsilon is not None and first.local_epsilon >= cap:
         why += f"; the cap on ε0 binds, so that less than ε = {question.epsilon:g} is used"
     return (first, *others), why

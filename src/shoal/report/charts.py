@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, VectorEstim
 
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
+    from shoal.engines.bins import Bins
     from shoal.report.result import ColumnResult
 
 SHOWN = 40
@@ -27,6 +29,9 @@ _AROUND = 2.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TICKS = 5
 _SLACK = 1e-9
+_BARS = 200
+_EQUAL = 1.25  # months are, and bins of whole numbers of which one holds one more
+_DATES = 5
 
 
 # ------------------------------------------------------------------- what there is to be shown
@@ -58,14 +63,29 @@ class Item:
         """A value to the digits of the margin."""
         return measured(value, self.margin) + self.unit
 
+    def scaled(self, factor: float) -> Item:
+        """The same, as high as a bar that is so much narrower."""
+        truth = None if self.truth is None else factor * self.truth
+        value, low, high = (factor * each for each in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high, truth=truth)
+
     @property
     def cells(self) -> tuple[str, str]:
         """The value and its interval."""
         return self.shown(self.value), f"{self.shown(self.low)} to {self.shown(self.high)}"
 
 
-def items(labels: Sequence[str], estimate: AnyEstimate, truth: Array | None = None) -> list[Item]:
-    """The answers, largest first, the coordinates, in the order of the columns, or the mean."""
+def items(
+    labels: Sequence[str],
+    estimate: AnyEstimate,
+    truth: Array | None = None,
+    *,
+    ordered: bool = False,
+) -> list[Item]:
+    """The answers, largest first (bins, which are ``ordered``, as they are), or the mean.
+
+    Its coordinates are in the order of the columns.
+    """
     if isinstance(estimate, MeanEstimate):
         true = None if truth is None else float(truth.ravel()[0])
         ends = estimate.interval(LEVEL)
@@ -78,7 +98,7 @@ def items(labels: Sequence[str], estimate: AnyEstimate, truth: Array | None = No
         order, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
         values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
-        order = np.argsort(-values, kind="stable")
+        order = np.arange(values.size) if ordered else np.argsort(-values, kind="stable")
         significant = values >= estimate.noise_floor(LEVEL)
     return [
         Item(
@@ -160,18 +180,38 @@ def bounds(column: ColumnResult) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """The answers of one group, and how many people it has: as a number, and in words.
+
+    There are no items if there may be nobody.
+    """
+
+    label: str
+    size: Item
+    items: list[Item]
+    people: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A column on an axis; a mean on that of its bounds, and a closer one if that is too long."""
 
     column: ColumnResult
-    kind: Literal["fractions", "coordinates", "mean"]
+    kind: Literal["fractions", "coordinates", "mean", "bins", "groups"]
     items: list[Item]
     axes: tuple[Axis, ...]
+    panels: tuple[Panel, ...] = ()
 
     @classmethod
     def of(cls, column: ColumnResult) -> Chart:
         """The chart of a column; of many answers, the axis is that of the largest."""
-        rows = items(column.labels, column.estimate, column.truth)
+        rows, panels = column.items(), tuple(column.panels())
+        if panels:
+            rows = [item for panel in panels for item in panel.items[:SHOWN]]
+            axes = (axis_of(rows),) if rows else ()
+            return cls(column, "groups", rows, axes, panels)
+        if column.bins is not None:
+            return Histogram.drawn(column)
         if not isinstance(column.estimate, MeanEstimate):
             fractions = isinstance(column.estimate, Estimate)
             axes = (axis_of(rows[:SHOWN]),) if rows else ()
@@ -191,6 +231,114 @@ class Chart:
         return Item("sum", n * mean.value, n * mean.low, n * mean.high)
 
 
+class Histogram(Chart):
+    """Bins in their order, as wide as they are, and the cumulative curve above them.
+
+    Behind the bins are people without a value. Places are percent of the width; the curve and its
+    band go down from the upper left, in fractions. Bars of bins that are not equally wide have
+    their fractions as areas: their heights are per ``unit``.
+    """
+
+    @classmethod
+    def drawn(cls, column: ColumnResult) -> Histogram:
+        """The chart of a column in bins, its axis that of the bars."""
+        chart = cls(column, "bins", column.items(), ())
+        return replace(chart, axes=(axis_of([high for _, _, high, _ in chart.bars()]),))
+
+    @property
+    def bins(self) -> Bins:
+        """The public bins."""
+        assert self.column.bins is not None  # noqa: S101 - else it is another chart
+        return self.column.bins
+
+    @property
+    def beside(self) -> list[Item]:
+        """People without a value."""
+        return self.items[len(self.bins) :]
+
+    @property
+    def share(self) -> float:
+        """Percent of the width that the bins have; a bar for people without a value has the rest.
+
+        They are no area of the bins, so that there is none beside areas.
+        """
+        k = len(self.bins)
+        return 100.0 if self.unit else 100 * k / (k + max(1.5, k / 8) * len(self.beside))
+
+    @cached_property
+    def _places(self) -> Array:
+        """Where the edges are."""
+        edges = np.array(self.bins.edges)
+        return np.asarray(self.share * (edges - edges[0]) / (edges[-1] - edges[0]))
+
+    def at(self, place: float) -> float:
+        """Where something is that lies so many bins from the first edge on."""
+        return float(np.interp(place, np.arange(self._places.size), self._places))
+
+    @property
+    def unit(self) -> float | None:
+        """A power of ten near the width of most bins, if they are not equally wide."""
+        widths = np.diff(self.bins.edges)
+        if widths.max() <= _EQUAL * widths.min():
+            return None
+        return 10.0 ** math.floor(math.log10(np.median(widths)))
+
+    @property
+    def per(self) -> str:
+        """What the heights of bars that are not equally wide are of."""
+        if self.unit is None:
+            return ""
+        days = f" day{'s' * (self.unit != 1)}" if self.bins.dates else ""
+        return f"{self.unit:g}{days}"
+
+    def bars(self) -> list[tuple[float, float, Item, Item]]:
+        """Where every bar begins, how wide it is, how high, and what it shows.
+
+        Many bins are shown several at a time; people without a value are behind the last one.
+        """
+        items, last = self.column.items(_BARS), len(self.bins)
+        size = -(-last // (len(items) - len(self.beside)))
+        bars = []
+        for first, item in zip(range(0, last, size), items, strict=False):
+            stop = min(first + size, last)
+            left, width = self.at(first), self.bins.edges[stop] - self.bins.edges[first]
+            high = item.scaled(self.unit / width) if self.unit else item
+            bars.append((left, self.at(stop) - left, high, item))
+        if self.share < 100:
+            wide = self.share * size / last
+            start = (100 + self.share) / 2 - wide / 4
+            bars += [(start, wide, item, item) for item in self.beside]
+        return bars
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round numbers, or some dates that bins begin with."""
+        edges, last = self.bins.edges, len(self.bins)
+        if not self.bins.dates:
+            axis = Axis(edges[0], edges[-1])
+            return [(self.share * axis.at(tick) / 100, text) for tick, text in axis.ticks().items()]
+        step = -(-last // _DATES)
+        return [(self.at(i), str(self.bins.shown(edges[i]))) for i in range(0, last, step)]
+
+    @property
+    def percent(self) -> Axis:
+        """From nobody to everybody."""
+        return Axis(0.0, 100.0)
+
+    def curve(self) -> str:
+        """The cumulative fractions, as points of a line."""
+        return self._points(self.column.distribution.cumulative().fractions)
+
+    def band(self, *, simultaneous: bool) -> str:
+        """Between its limits, as points of an area."""
+        curve = self.column.distribution.cumulative(LEVEL, simultaneous=simultaneous)
+        back = self._points(curve.high).split(" ")[::-1]
+        return f"{self._points(curve.low)} {' '.join(back)}"
+
+    def _points(self, fractions: Array) -> str:
+        heights = zip(self._places.tolist(), [0.0, *fractions.tolist()], strict=True)
+        return " ".join(f"{place:.4f},{1 - height:.5f}" for place, height in heights)
+
+
 def counted(guarantee: Guarantee) -> str:
     """What a collection counts: people, or reports if one person may have sent several."""
-    return "people" if guarantee.rounds == 1 else "reports"
+    return "people" if guarantee.rounds * guarantee.reports == 1 else "reports"

@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -36,10 +37,16 @@ from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, att
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from shoal.engines.bins import Bins
+    from shoal.estimate.distribution import Distribution, Quantile, RangeCount
+    from shoal.randomizers.base import AnswerMechanism
+
 T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
 FORMAT = "shoal privacy statement 1"
 _SIZES = ("local_epsilon", "message_bits", "messages")
+_ROUNDING = 1e-9  # of sums of fractions
+_MOST_WITHOUT = 50  # percent
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -54,6 +61,10 @@ class ColumnResult:
     labels: tuple[str, ...]
     estimate: AnyEstimate
     randomizer: Device
+    bins: Bins | None = None
+    quantiles: tuple[float, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    levels: tuple[Device, ...] = ()  # of a tree of bins: what was run on the coarser ones
     guarantee: Guarantee
     n: int
     plan: Plan | None = None
@@ -61,8 +72,61 @@ class ColumnResult:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @cached_property
+    def distribution(self) -> Distribution:
+        """Cumulative curve, quantiles and counts of ranges, of numbers in bins."""
+        from shoal.estimate.distribution import Distribution
+
+        if self.bins is None:
+            expected = "a column collected in bins (bins=20, --bins 20)"
+            raise InvalidArgumentError("column", self.column, expected)
+        mechanism = cast("AnswerMechanism", self.randomizer)
+        return Distribution(self.bins, cast("Estimate", self.estimate), mechanism)
+
+    def items(self, most: int | None = None) -> list[charts.Item]:
+        """What there is to be shown: the largest answers first, bins in their order.
+
+        More bins than ``most`` are shown several at a time.
+        """
+        ordered = self.bins is not None
+        items = charts.items(self.labels, self.estimate, self.truth, ordered=ordered)
+        if self.bins is None or most is None or len(items) <= most:
+            return items
+        bins, size = self.bins, -(-len(self.bins) // (most - 1))
+        merged = []
+        for first in range(0, len(bins), size):
+            last = min(first + size, len(bins)) - 1
+            total = self.distribution.between(first, last)
+            truth = None if self.truth is None else 100 * float(self.truth[first : last + 1].sum())
+            ends = 100 * total.low, 100 * total.high
+            merged.append(
+                charts.Item(
+                    label=bins.label(first, last),
+                    value=100 * total.frequency,
+                    low=ends[0],
+                    high=ends[1],
+                    total=total.count,
+                    significant=ends[0] > 0,
+                    truth=truth,
+                    unit=" %",
+                )
+            )
+        return merged + items[len(bins) :]
+
+    @property
+    def title(self) -> str:
+        """What the chart is called: the column, and what groups are by."""
+        return self.column
+
+    def panels(self) -> list[charts.Panel]:
+        """A chart for each group of people, if they are in groups."""
+        return []
+
     def records(self) -> list[Record]:
-        """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals."""
+        """One row per answer or coordinate, or one for a mean; limits are of 95 % intervals.
+
+        Bins have their ends, and the fraction of people up to there.
+        """
         estimate, values = self.estimate, dict[str, Any]()
         if isinstance(estimate, Estimate):
             values["frequency"], values["count"] = estimate.frequencies, estimate.counts
@@ -76,33 +140,84 @@ class ColumnResult:
         columns = {name: np.atleast_1d(column).tolist() for name, column in values.items()}
         if not isinstance(estimate, MeanEstimate):
             name = "value" if isinstance(estimate, Estimate) else "coordinate"
-            columns = {name: list(self.labels)} | columns
+            ends, curve = ({}, {}) if self.bins is None else self._beside(self.bins)
+            columns = {name: list(self.labels)} | ends | columns | curve
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
+    def _beside(self, bins: Bins) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+        """The ends of each bin, and the cumulative curve; nothing for people without a value."""
+        curve, more = self.distribution.cumulative(), [None] * (len(self.labels) - len(bins))
+        spans = [bins.span(i, i) for i in range(len(bins))]
+        ends = {"from": [low for low, _ in spans] + more, "to": [high for _, high in spans] + more}
+        parts = {"": curve.fractions, "_low": curve.low, "_high": curve.high}
+        return ends, {f"cumulative{end}": part.tolist() + more for end, part in parts.items()}
+
+    @property
+    def statistics(self) -> tuple[list[Quantile], list[RangeCount]]:
+        """The quantiles and the counts of ranges that were asked for."""
+        quantiles = [self.distribution.quantile(each) for each in self.quantiles]
+        ranges = [self.distribution.between(*each) for each in self.ranges]
+        if self.truth is None or self.bins is None:
+            return quantiles, ranges
+        true = np.append(0.0, np.cumsum(self.truth[: len(self.bins)]))
+        for i, each in enumerate(quantiles if true[-1] > 0 else ()):
+            place = int(np.searchsorted(true[1:], each.quantile * true[-1] - _ROUNDING))
+            quantiles[i] = replace(each, truth=self.bins.label(place, place))
+        for i, (first, last) in enumerate(self.ranges):
+            ranges[i] = replace(ranges[i], truth=float(true[last + 1] - true[first]))
+        return quantiles, ranges
+
+    def doubts(self) -> list[str]:
+        """Whether a column in bins has values at all, by the estimate."""
+        if self.bins is None or len(self.labels) == len(self.bins):
+            return []
+        low, _ = cast("Estimate", self.estimate).interval()
+        without, what = math.floor(100 * low[-1]), "dates" if self.bins.dates else "numbers"
+        if without < _MOST_WITHOUT:
+            return []
+        return [f"at least {without} % have no value: is {self.column} a column of {what}?"]
+
+    def sentences(self) -> list[str]:
+        """Quantiles and counts of ranges in words."""
+        quantiles, ranges = self.statistics
+        return [*map(str, quantiles), *map(str, ranges)]
+
     def to_dict(self) -> Record:
         """Plain values."""
+        asked: Record = {}
+        if self.bins is not None:
+            quantiles, ranges = self.statistics
+            asked["quantiles"] = [quantile.to_dict() for quantile in quantiles]
+            asked["ranges"] = [count.to_dict() for count in ranges]
+            asked["levels"] = [
+                described(each) | attributes(each, *_SIZES, "slots") for each in self.levels
+            ]
         return {
             **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
             "randomizer": described(self.randomizer)
             | attributes(self.randomizer, *_SIZES, "slots"),
             "estimates": self.records(),
+            **asked,
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
 
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
-        items = charts.items(self.labels, self.estimate, self.truth)
+        items = self.items()
         if isinstance(self.estimate, MeanEstimate):
             heads = ("mean", "95 % interval")
             return Table(heads, (Row(items[0].cells),), frozenset({0}), self.column)
         return items_table(items, self.column)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The estimates with their 95 % intervals, the largest first, at most 40 of them."""
-        items = charts.items(self.labels, self.estimate, self.truth)
+        """The estimates with their 95 % intervals, the largest first, at most 40 of them.
+
+        Bins are in their order, several at a time if they are more.
+        """
+        items = self.items(charts.SHOWN)
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
         what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
@@ -153,6 +268,11 @@ class Result(Tabular):
     def estimate(self) -> AnyEstimate:
         """The estimate of the only column."""
         return self.only.estimate
+
+    @property
+    def distribution(self) -> Distribution:
+        """Cumulative curve, quantiles and counts of ranges of the only column, if it has bins."""
+        return self.only.distribution
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -243,6 +363,12 @@ class Result(Tabular):
         return replace(
             self.guarantee.document(),
             table=self.columns[0].table() if table and len(self.columns) == 1 else None,
+            sentences=tuple(
+                f"{column.column}: {sentence}" if len(self.columns) > 1 else sentence
+                for column in self.columns
+                if column.bins is not None
+                for sentence in column.sentences()
+            ),
             notes=self.notes,
             warnings=self.warnings,
         )
@@ -256,7 +382,7 @@ class Result(Tabular):
 
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
-        tables = [str(Document(each.column, table=each.table())) for each in self.columns]
+        tables = [str(Document(each.title, table=each.table())) for each in self.columns]
         return "\n\n".join([*tables, str(self.document(table=False))])
 
 
@@ -329,9 +455,13 @@ def sentences(guarantee: Guarantee) -> dict[str, str]:
     And what the local epsilon is of: each person makes one report per column and round.
     """
     epsilon, local, lower = guarantee.epsilon, guarantee.local_epsilon, down(guarantee.lower)
-    many = guarantee.rounds * guarantee.columns
+    many = guarantee.rounds * guarantee.columns * guarantee.reports
     together = f"one person's {many} reports together"
     crowd = "people must have followed the protocol"
+    datum, between = "answer", "any two answers"
+    if guarantee.reports > 1:
+        datum = f"answers, all {guarantee.reports:,} rows together,"
+        between = "any two sets of them"
     if guarantee.rounds > 1:
         followed = "reports must be from people who have followed the protocol"
         crowd = f"{followed}, at most {guarantee.rounds:,} from each"
@@ -339,10 +469,11 @@ def sentences(guarantee: Guarantee) -> dict[str, str]:
     if math.isfinite(local):
         own, whole = ("report", "it") if many == 1 else ("reports", together)
         delta = f" and δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
+        rarely = ", except with a probability of about δ0" if delta else ""
         untrusted = (
             "If everybody else colludes and the names are kept after all, each person still has "
             f"the noise in their own {own}: ε0 = {up(local)}{delta} for {whole}, so the odds "
-            f"move by at most a factor of {factor(local)}."
+            f"move by at most a factor of {factor(local)}{rarely}."
         )
     tightness = f"A proved upper bound (theorem: {guarantee.theorem})."
     if guarantee.lower > 0 and guarantee.columns > 1:
@@ -353,8 +484,8 @@ def sentences(guarantee: Guarantee) -> dict[str, str]:
     return {
         "meaning": (
             "Take any one of the people in this collection. Whatever somebody believed about that "
-            "person's answer before, after seeing everything that comes out of the shuffler the "
-            f"odds between any two answers have moved by at most a factor of {factor(epsilon)} "
+            f"person's {datum} before, after seeing everything that comes out of the shuffler the "
+            f"odds between {between} have moved by at most a factor of {factor(epsilon)} "
             f"(ε = {up(epsilon)}), except with a probability of about "
             f"δ = {plain(guarantee.delta)}. It does not matter what else they know, or how clever "
             "they are."

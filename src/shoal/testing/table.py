@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.engines import columns as reading
-from shoal.engines.columns import Answering, Codes, Column, Counting, label_of
+from shoal.engines.columns import Answering, Column, Counting, label_of
+from shoal.engines.files import Files
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
@@ -28,8 +29,11 @@ from shoal.testing.tester import APART, TWICE, Tester
 from shoal.testing.verdict import Verdict
 from shoal.values import Array, Batch, Counts, category_codes
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Progress = Callable[[int, int], None]
-Table = object  # whatever shoal.run reads: a frame, an Arrow table, the path of a file
+Table = object  # whatever shoal.run reads: a frame, an Arrow table, the paths of files
 
 GROUPS_PUBLIC = "who is in which group is treated as public, and so are the sizes of the groups"
 ONLY_GIVEN = (
@@ -50,7 +54,6 @@ _TABLES = {
     APART: "nobody is in both tables: each person makes one report",
     TWICE: "each row of a table is one person: nobody is in one table twice",
 }
-_UNLISTED = -1
 _SLACK = 1e-6  # of a sum of rounded probabilities
 _SEEDS = 1 << 48  # that a seed may be given again as an option
 
@@ -220,6 +223,7 @@ def run(
     second: Table | None = None,
     by: str | None = None,
     overlapping: bool = False,
+    public_list: bool = False,
     drop_nulls: bool = False,
     simulations: int | None = None,
     seed: int | None = None,
@@ -231,7 +235,8 @@ def run(
     Whether the answers are uniform among ``categories`` (or among the answers that the column has),
     as probable as a ``reference`` says (a mapping, or a file as :func:`read_reference` reads), or
     alike in two groups of people: those of a ``second`` table, or those that another column tells
-    apart (``by``). ``wishes`` are those of :func:`~shoal.testing.design`.
+    apart (``by``). A list taken from the data may have 200 answers and no numbers that are not
+    whole, unless ``public_list``. ``wishes`` are those of :func:`~shoal.testing.design`.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"color": ["red", "green", "blue", "red"] * 5_000})
@@ -243,6 +248,7 @@ def run(
     if seed is not None:
         checks.count(0, seed=seed)
     simulations = ranks.number(wishes.get("level", 0.05), simulations)
+    data, second = (Files.of(each) or each for each in (data, second))
     _check_groups(data, column, reference=reference, second=second, by=by)
     closeness = second is not None or by is not None
     columns = [
@@ -250,11 +256,11 @@ def run(
         for table in (data, second)
         if table is not None
     ]
-    answers = _answers(columns, categories, reference, closeness=closeness)
+    answers = _answers(columns, categories, reference, closeness=closeness, public_list=public_list)
     names = [
-        str(table) if isinstance(table, str | os.PathLike) else name
-        for table, name in ((data, "data"), (second, "second"))
-        if table is not None
+        each.name if isinstance(each, Files) else name
+        for each, name in ((data, "data"), (second, "second"))
+        if each is not None
     ]
     for each in columns:
         _require_listed(each, answers.labels)
@@ -307,11 +313,13 @@ def _check_groups(
         expected = f"one thing to compare the answers with, not {' and '.join(several)}"
         raise InvalidArgumentError(several[-1], others[several[-1]], expected)
     checks.refuse(by == column, "another column than the column that is tested", by=by)
-    if isinstance(data, str | os.PathLike) and isinstance(second, str | os.PathLike):
-        one, two = Path(data), Path(second)
-        same = one.exists() and two.exists() and one.samefile(two)  # maybe under another name
+    if isinstance(data, Files) and isinstance(second, Files):
+        one, two = (  # maybe under another name
+            {(stat.st_dev, stat.st_ino) for stat in map(Path.stat, each.paths)}
+            for each in (data, second)
+        )
         expected = "another file than the first: everybody would be in both groups"
-        checks.refuse(same or one.resolve() == two.resolve(), expected, second=str(second))
+        checks.refuse(one & two, expected, second=second.name)
 
 
 # ------------------------------------------------------------------------------------ the answers
@@ -384,6 +392,7 @@ def _answers(
     reference: Mapping[str, float] | str | os.PathLike[str] | None,
     *,
     closeness: bool,
+    public_list: bool,
 ) -> AnswerList:
     """The public list of answers: the one named, or that of the data."""
     if isinstance(reference, Mapping):
@@ -399,7 +408,9 @@ def _answers(
     # One list for both tables: what one of them lacks, the other may have.
     given = sum((column.answers() for column in columns[1:]), columns[0].answers())
     given.require_few(columns[0].name)
-    labels = reading.Choices.of(columns[0], answers=given, drop_nulls=True).labels
+    labels = reading.Choices.of(
+        columns[0], answers=given, drop_nulls=True, public_list=public_list
+    ).labels
     return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 
 
@@ -410,14 +421,9 @@ def _answers(
 class Listed(Answering):
     """Answers by their number in a list that has all of them; rows without one are left out."""
 
-    labels: tuple[str, ...]
-
-    def chunks(self) -> Iterator[Codes]:
-        """The number of everybody's answer."""
-        for codes in self.source.codes(self.labels, none=None, other=_UNLISTED):
-            if (codes == _UNLISTED).any():
-                raise reading.changed(self.source.name)
-            yield codes
+    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
+        """The number of an answer."""
+        return reading.position(name, kind, self.labels, none=None, other=reading.UNKNOWN)
 
 
 def _require_listed(column: Column, labels: tuple[str, ...]) -> None:

@@ -1,0 +1,142 @@
+"""One budget for several questions: their exact curves compose to epsilon, none of it is left over.
+
+Questions that share epsilon by a split spend about 1/sqrt(k) of it only. Here every question's own
+epsilon is its weight times a common scale, and the scale is the largest at which the composed
+curves keep the joint target (docs/theory/composition.md). Several columns, several reports of each
+person and the levels of a tree are all parts of one budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shoal import checks
+from shoal.accounting import amplification
+from shoal.accounting.compose import ComposedProfile
+from shoal.errors import UnreachableTargetError
+from shoal.planning.planner import Plan, plan, recalibrated
+
+_ENOUGH, _AIM = 0.994, 0.9985  # of epsilon: from here on it counts as spent; what steps aim at
+_MOST_STEPS = 12
+_CLOSE = 1 + 1e-4  # a bracket of the scale so narrow that the cost has a step in it
+_REACH = 2.0  # epsilon at delta/K of a part that has all of (epsilon, delta) is less than so much
+_BELOW = 1 - 1e-6  # what is solved for comes out above its target by rounding
+
+
+@dataclass(frozen=True)
+class Part:
+    """A question, the arguments of :func:`plan` but epsilon and delta, and its part of the budget.
+
+    Everybody answers it ``rounds`` times, each time by a report of its own. ``choose`` names the
+    option to be run instead of the best.
+    """
+
+    question: Mapping[str, Any]
+    weight: float = 1.0
+    rounds: int = 1
+    choose: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(weight=self.weight)
+        checks.counts(self, rounds=1)
+
+    def plan(self, epsilon: float, delta: float) -> Plan:
+        """The plan of the question alone, at its own target."""
+        made = plan(epsilon=epsilon, delta=delta, **self.question)
+        return made if self.choose is None else made.choose(self.choose)
+
+
+@dataclass(frozen=True)
+class JointPlan:
+    """A plan for each part, and what all of them cost together: at most the joint epsilon."""
+
+    plans: tuple[Plan, ...]
+    profile: ComposedProfile
+    epsilon: float
+    theorem: str
+
+
+def plan_together(parts: Sequence[Part], *, epsilon: float, delta: float) -> JointPlan:
+    """Plans whose composition spends (epsilon, delta), by less than 1 % too little.
+
+    A part of weight w has its least error at (t w, delta/K), K being the number of all reports of
+    one person, and t is the same for all. At t = epsilon / (sum of weights) epsilons and deltas add
+    up to the target, so that no part is worse off than by a split. Which mechanism a part runs is
+    decided near the final scale. The plans have the option that is run and no other.
+
+    >>> parts = [Part({"n": 10_000, "categories": k}) for k in (2, 10)]
+    >>> both = plan_together(parts, epsilon=1, delta=1e-6)
+    >>> 0.99 < both.epsilon <= 1, both.plans[0].question.epsilon > 0.7
+    (True, True)
+    """
+    checks.target(epsilon=epsilon, delta=delta)
+    checks.refuse(not parts, "at least one part", parts=0)
+    # In one order, whatever the order given: rounding must not tell them apart.
+    order = sorted(range(len(parts)), key=lambda i: repr(parts[i]))
+    ordered = [parts[i] for i in order]
+    made = _solved(ordered, epsilon, delta)
+    plans = dict(zip(order, made.plans, strict=True))
+    given = tuple(plans[i] for i in range(len(parts)))
+    return JointPlan(given, made.profile, made.epsilon, made.theorem)
+
+
+def _solved(parts: Sequence[Part], epsilon: float, delta: float) -> JointPlan:
+    """At the largest scale that keeps the target, by steps that take epsilon as proportional."""
+    reports = sum(part.rounds for part in parts)
+    own_delta = delta / reports
+    reach = min(_REACH * epsilon, checks.LARGEST_EPSILON)
+
+    def at(scale: float, known: JointPlan | None) -> JointPlan:
+        plans = []
+        for i, part in enumerate(parts):
+            own = min(scale * part.weight, reach)
+            try:
+                first = known and recalibrated(known.plans[i], own)
+            except UnreachableTargetError:  # another mechanism may keep it
+                first = None
+            plans.append(first or part.plan(own, own_delta))
+        profiles = [
+            amplification.profile(each.randomizer, **each.question.people) for each in plans
+        ]
+        terms = zip(profiles, (part.rounds for part in parts), strict=True)
+        composed = ComposedProfile.of(terms)
+        return JointPlan(tuple(plans), composed, *composed.tightest(delta))
+
+    low = _BELOW * epsilon / sum(part.rounds * part.weight for part in parts)
+    most = high = reach / min(part.weight for part in parts)
+    # Gaussian mechanisms add up by their squares; delta/K asks for a little more than delta does.
+    squares = sum(part.rounds * part.weight**2 for part in parts)
+    scale = epsilon * math.sqrt(math.log(reports / delta) / math.log(1 / delta) / squares)
+    scale = min(scale, most)
+    best = made = None
+    costs: dict[float, float] = {}  # by scale, of the mechanisms that are run now
+    run: list[str] = []
+    for _ in range(_MOST_STEPS):
+        made, before = at(scale, made), run
+        run = [each.randomizer.name for each in made.plans]
+        if run != before:
+            costs.clear()
+        costs[scale] = made.epsilon
+        if best and made.profile == best.profile:  # caps on local epsilons bind everywhere
+            break
+        if made.epsilon <= epsilon:
+            best, low = made, scale
+        else:
+            high = scale
+        if best and (best.epsilon >= _ENOUGH * epsilon or low >= most or high <= low * _CLOSE):
+            break
+        scale = _between(low, high, _AIM * epsilon, costs)
+    return best or at(low, made)
+
+
+def _between(low: float, high: float, target: float, costs: Mapping[float, float]) -> float:
+    """Where the cost is about the target: proportional to a scale, a power of it between two."""
+    power = 1.0
+    if low in costs and high in costs:
+        power = math.log(high / low) / math.log(costs[high] / costs[low])
+    start = low if low in costs else high
+    guess = start * (target / costs[start]) ** power
+    return min(guess, high) if guess > low else math.sqrt(low * high)

@@ -1,0 +1,151 @@
+"""The result of a column by groups: how many people each has, and a chart of their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from shoal.engines.bins import Bins
+from shoal.engines.groups import Grouped
+from shoal.estimate import groups
+from shoal.estimate.groups import NOBODY, Group
+from shoal.explain.document import Row, Table
+from shoal.explain.text import whole
+from shoal.randomizers.base import AnswerMechanism
+from shoal.report.charts import LEVEL, Item, Panel, counted
+from shoal.report.result import ColumnResult
+from shoal.values import Estimate, Record
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupedResult(ColumnResult):
+    """A column of answers by groups: the answers of the first group, of the second, and so on.
+
+    ``labels`` are of a group and an answer, in the order of the estimate. Answers that are
+    ``ordered`` are shown in their order, others the most frequent first.
+    """
+
+    by: str
+    group_labels: tuple[str, ...]
+    answers: tuple[str, ...]
+    inner: Bins | None = None  # that the answers are
+
+    @classmethod
+    def of(cls, coded: Grouped, **fields: Any) -> GroupedResult:  # noqa: ANN401
+        """The result of answers by groups."""
+        answers = coded.answers
+        return cls(
+            by=coded.by,
+            group_labels=coded.groups.labels,
+            answers=answers.labels,
+            inner=answers.bins,
+            **fields,
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """Whether answers have an order of their own, as bins do."""
+        return self.inner is not None
+
+    @property
+    def title(self) -> str:
+        """The column and what its groups are by."""
+        return f"{self.column} by {self.by}"
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups: their sizes, and the fractions inside them, with 95 % intervals."""
+        mechanism = cast("AnswerMechanism", self.randomizer)
+        return groups.split(mechanism, cast("Estimate", self.estimate), self.group_labels, LEVEL)
+
+    def records(self) -> list[Record]:
+        """One row per group and answer: of all people, within the group, and the group's size."""
+        rows = super().records()
+        records: list[Record] = []
+        for i, row in enumerate(rows):
+            group, place = self.groups[i // len(self.answers)], i % len(self.answers)
+            fraction, low, high = None, None, None
+            if group.fractions is not None:
+                of = (group.fractions, group.lows, group.highs)
+                fraction, low, high = (float(each[place]) for each in of)
+            records.append(
+                {"group": group.label}
+                | row
+                | {"value": self.answers[place]}
+                | self._ends(place)
+                | {"fraction": fraction, "fraction_low": low, "fraction_high": high}
+                | {f"group_{name}": getattr(group, name) for name in ("count", "low", "high")}
+            )
+        return records
+
+    def _ends(self, place: int) -> Record:
+        """Those of a bin."""
+        if self.inner is None:
+            return {}
+        ends = self.inner.span(place, place) if place < len(self.inner) else (None, None)
+        return dict(zip(("from", "to"), ends, strict=True))
+
+    def to_dict(self) -> Record:
+        """Plain values."""
+        sizes = [
+            {"group": group.label, "count": group.count, "low": group.low, "high": group.high}
+            | ({"truth": true} if (true := self._true_size(i)) is not None else {})
+            | {"empty": group.fractions is None}
+            for i, group in enumerate(self.groups)
+        ]
+        return super().to_dict() | {"by": self.by, "groups": sizes}
+
+    def panels(self) -> list[Panel]:
+        """A chart for each group, answers in the same order in all of them."""
+        estimate, k = cast("Estimate", self.estimate), len(self.answers)
+        flags = (estimate.frequencies >= estimate.noise_floor(LEVEL)).reshape(-1, k)
+        counts = estimate.counts.reshape(-1, k)
+        order = np.arange(k) if self.ordered else np.argsort(-counts.sum(axis=0), kind="stable")
+        panels = []
+        for i, group in enumerate(self.groups):
+            size = Item(group.label, group.count, group.low, group.high, truth=self._true_size(i))
+            items: list[Item] = []
+            if group.fractions is not None:
+                true = None if size.truth is None else self._true_counts[i] / max(size.truth, 1)
+                items = [
+                    Item(
+                        label=self.answers[j],
+                        value=100 * float(group.fractions[j]),
+                        low=100 * float(group.lows[j]),
+                        high=100 * float(group.highs[j]),
+                        total=float(counts[i, j]),
+                        significant=bool(flags[i, j]),
+                        truth=None if true is None else 100 * float(true[j]),
+                        unit=" %",
+                    )
+                    for j in order.tolist()
+                ]
+            panels.append(Panel(group.label, size, items, people(group, counted(self.guarantee))))
+        return panels
+
+    @cached_property
+    def _true_counts(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        true = np.zeros(len(self.labels)) if self.truth is None else self.truth * self.n
+        return np.rint(true).reshape(len(self.group_labels), -1)
+
+    def _true_size(self, group: int) -> float | None:
+        return None if self.truth is None else float(self._true_counts[group].sum())
+
+    def table(self) -> Table:
+        """The answers in each group with their 95 % intervals, to the digits of their error."""
+        rows: list[Row] = []
+        for panel in self.panels():
+            rows.append(Row((panel.label, panel.people, "", ""), "strong"))
+            rows += [Row(("", item.label, *item.cells)) for item in panel.items]
+        heads = (self.by, "answer", "fraction", "95 % interval")
+        return Table(heads, tuple(rows), frozenset({2}), self.title)
+
+
+def people(group: Group, counted: str = "people") -> str:
+    """How many there are, people or reports of theirs, with the interval, in words."""
+    if group.fractions is None:
+        return f"{NOBODY}: at most {whole(group.high)}"
+    return f"about {whole(group.count)} {counted}, {whole(group.low)} to {whole(group.high)}"

@@ -1,0 +1,280 @@
+"""Cumulative curves, quantiles and counts of ranges: what their limits rest on, and that they hold.
+
+That variances are at least the real ones is checked against every message of small randomizers;
+coverage by simulation, where a false alarm is one in a million.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from shoal import (
+    HadamardResponse,
+    LocalHashing,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from shoal.accounting.noise.near_central_histogram import CountLaw
+from shoal.engines.bins import Bins
+from shoal.errors import InvalidArgumentError
+from shoal.estimate.distribution import Distribution, isotonic
+from shoal.planning import Question
+from shoal.planning.errors import of_total
+from shoal.protocols import histograms
+from shoal.protocols.dummies import HashedDummies, UniformDummies
+from shoal.protocols.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
+from shoal.protocols.shares import Difference
+from shoal.protocols.zero_sum import SparseHistogram, ZeroSumHistogram
+from shoal.randomness import simulated
+from shoal.values import Counts
+
+NUMBERED = (RandomizedResponse, HadamardResponse, ProjectiveGeometryResponse)
+EXACT = (RandomizedResponse, UnaryEncoding, SubsetSelection)
+
+
+def every_message(device):
+    """What each message adds to every estimate, and how likely it is given every answer."""
+    if isinstance(device, NUMBERED):
+        cells = np.eye(device.outputs, dtype=np.int64)
+    elif isinstance(device, UnaryEncoding):
+        cells = np.array(list(itertools.product([0, 1], repeat=device.k)))
+    else:
+        sets = itertools.combinations(range(device.k), device.integers["size"])
+        cells = np.array([[int(i in chosen) for i in range(device.k)] for chosen in sets])
+    scores = [device.estimate(Counts(cell, 1)).frequencies for cell in cells]
+    return np.array(scores), device.table()
+
+
+@pytest.mark.parametrize("family", [*NUMBERED, UnaryEncoding, SubsetSelection])
+@pytest.mark.parametrize("k", [2, 3, 8, 13])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_spread_of_a_total_is_at_least_that_of_all_messages(family, k, epsilon):
+    device, generator = family(k=k, epsilon=epsilon), np.random.default_rng(k)
+    scores, table = every_message(device)
+    for _ in range(8):
+        weights = generator.integers(0, 2, k) * generator.choice([1.0, 0.3], k, p=[0.8, 0.2])
+        total, squares = np.full(k, weights.sum()), np.full(k, (weights**2).sum())
+        sums = scores @ weights
+        variances = table @ sums**2 - (table @ sums) ** 2
+        bound = device.total_spread(weights, total, squares)
+        assert (bound >= variances - 1e-9 * (1 + variances)).all()
+        if family in EXACT:
+            assert bound == pytest.approx(variances, rel=1e-9, abs=1e-9)
+
+
+def test_the_spread_of_a_hashed_total_is_at_least_that_of_many_messages():
+    device, weights = LocalHashing(k=16, epsilon=2.0), np.repeat([1.0, 0.0], [6, 10])
+    total, squares = np.full(2, 6.0), np.full(2, 6.0)
+    bound = device.total_spread(np.array([1.0, 0.0]), total, squares)
+    for answer, most in zip((3, 12), bound, strict=True):
+        messages = device.randomize(np.full(60_000, answer), randomness=simulated(answer))
+        supported = device.supports(messages, range(16)) @ weights
+        true, other = device._support.true, device._support.other
+        spread = np.var(supported / (true - other))
+        assert spread <= most
+        assert spread >= most / 20
+
+
+MECHANISMS = {
+    "grr": lambda k: RandomizedResponse(k=k, epsilon=3.0),
+    "grr, rare lies": lambda k: RandomizedResponse(k=k, epsilon=6.0),
+    "hadamard": lambda k: HadamardResponse(k=k, epsilon=1.0),
+    "projective": lambda k: ProjectiveGeometryResponse(k=k, epsilon=2.0),
+    "unary": lambda k: UnaryEncoding(k=k, epsilon=2.0),
+    "subset": lambda k: SubsetSelection(k=k, epsilon=1.0),
+    "hashing": lambda k: LocalHashing(k=k, epsilon=2.0),
+    "dummies": lambda k: UniformDummies(k=k, dummies=1.3),
+    "few dummies": lambda k: UniformDummies(k=k, dummies=0.05),
+    "hashed dummies": lambda k: HashedDummies(k=k, dummies=1.3, buckets=32),
+    "sparse": lambda k: SparseHistogram(k=k, gamma=0.05),
+    "zero-sum": lambda k: ZeroSumHistogram(k=k, gamma=0.05),
+    "near-central": lambda k: RobustHistogram(k=k, people=PEOPLE, rate=0.5, pairs=9.0),
+    "near-central, some missing": lambda k: LeanHistogram(
+        k=k, people=400, rate=0.7, pairs=9.0, shape=2.0
+    ),
+}
+BINS, PEOPLE = 10, 300
+
+
+def covered(device, repetitions, seed):
+    """How often the limits of a point, the whole curve, a quantile and a range hold."""
+    generator, bits = np.random.default_rng(seed), simulated(seed)
+    bins = Bins.of(BINS, (0, BINS - 1), n=PEOPLE)
+    held = np.zeros(4)
+    for _ in range(repetitions):
+        spread = generator.dirichlet(np.full(device.k, 0.5))
+        values = generator.choice(device.k, PEOPLE, p=spread)
+        values[0] = generator.integers(BINS)  # somebody has a value
+        estimate = device.estimate(device.tally(device.randomize(values, randomness=bits)))
+        found = Distribution(bins, estimate, device)
+        true = np.cumsum(np.bincount(values, minlength=device.k)[:BINS]) / PEOPLE
+        point, curve = found.cumulative(), found.cumulative(simultaneous=True)
+        at = generator.integers(BINS - 1)
+        held[0] += point.low[at] <= true[at] + 1e-12 <= point.high[at] + 2e-12
+        held[1] += (curve.low <= true + 1e-12).all() and (true <= curve.high + 1e-12).all()
+        q = generator.choice([0.1, 0.25, 0.5, 0.9])
+        own = np.sort(values[values < BINS])
+        quantile = found.quantile(q)
+        held[2] += quantile.low <= own[math.ceil(q * own.size - 1e-9) - 1] <= quantile.high
+        if quantile.value is not None:
+            assert quantile.low <= quantile.value <= quantile.high
+        else:  # nobody may have a value
+            assert found.range(0, BINS - 1).low <= 0
+        first, last = np.sort(generator.integers(0, BINS, 2)).tolist()
+        count = found.range(first, last)
+        inside = np.mean((values >= first) & (values <= last))
+        held[3] += count.low - 1e-12 <= inside <= count.high + 1e-12
+    return held
+
+
+@pytest.mark.parametrize("valued", [True, False], ids=["drop_nulls", "none"])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_limits_hold_as_often_as_they_say(name, valued):
+    repetitions = 60
+    held = covered(MECHANISMS[name](BINS + (not valued)), repetitions, 7)
+    least = binom.ppf(1e-8, repetitions, 0.95)
+    assert (held >= least).all(), held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_limits_hold_as_often_as_they_say_in_many_collections(name):
+    repetitions = 4000
+    held = covered(MECHANISMS[name](BINS + 1), repetitions, 11)
+    assert (held >= binom.ppf(1e-8, repetitions, 0.95)).all(), held
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [((1.0, 1),), ((0.5, 2), (0.5, 2)), ((0.7, 3), (0.3, 7)), ((0.6, 4), (0.4, 5), (0.1, 1))],
+)
+@pytest.mark.parametrize("tail", [0.025, 1e-4])
+def test_limits_of_near_central_totals_are_quantiles_of_their_law(groups, tail):
+    numbers = np.arange(-90, 91)
+    one = math.tanh(0.3) * np.exp(-0.6 * np.abs(numbers))
+    places, pmf = np.zeros(1), np.ones(1)
+    for weight, number in groups:
+        law = reduce(np.convolve, [one] * number)
+        own = weight * (np.arange(law.size) - law.size // 2)
+        likely = law > 1e-14
+        places = np.add.outer(places, own[likely]).ravel().round(9)
+        pmf = np.multiply.outer(pmf, law[likely]).ravel()
+        places, at = np.unique(places, return_inverse=True)
+        pmf = np.bincount(at, weights=pmf)
+    limit = histograms._limit(groups, CountLaw.geometric(0.6), tail)
+    assert pmf[places >= limit].sum() <= tail
+    assert pmf[places >= 0.995 * limit].sum() > 0.97 * tail
+
+
+def test_the_median_of_500_people_in_100_bins_is_as_good_as_a_curators():
+    n, k, generator, bits = 500, 100, np.random.default_rng(3), simulated(3)
+    device = LeanHistogram.calibrated(k=k, n=n, epsilon=1.0, delta=1e-6)
+    curator = Difference(CountLaw.geometric(0.5))  # two counts change by 1: half of epsilon each
+    bins = Bins.of(k, (0, 99), n=n)
+    widths, held = np.zeros(2), 0
+    for _ in range(40):
+        values = np.clip(generator.normal(50, 20, n), 0, 99).astype(int)
+        noise = generator.geometric(-math.expm1(-0.5), (2, k))
+        counts = np.bincount(values, minlength=k) + noise[0] - noise[1]
+        ours = device.estimate(device.tally(device.randomize(values, randomness=bits)))
+        theirs = HistogramEstimate.of(counts, curator, n=n)
+        medians = [Distribution(bins, each, device).median() for each in (ours, theirs)]
+        widths += [median.high - median.low + 1 for median in medians]
+        held += medians[0].low <= np.sort(values)[n // 2 - 1] <= medians[0].high
+    assert widths[0] <= 1.2 * widths[1]
+    assert held >= binom.ppf(1e-7, 40, 0.95)
+
+
+def estimated(counts):
+    """A distribution of these counts, hardly randomized at all."""
+    k = len(counts)
+    device = RandomizedResponse(k=k, epsilon=20.0)
+    cells = np.array(counts, dtype=np.int64)
+    return Distribution(
+        Bins.of(k, (0, k - 1), n=1), device.estimate(Counts(cells, int(cells.sum()))), device
+    )
+
+
+def test_quantiles_of_what_is_known_are_those_of_the_data():
+    found = estimated([10, 0, 30, 40, 20])
+    for q, value in ((0.05, 0), (0.1, 0), (0.11, 2), (0.4, 2), (0.41, 3), (0.8, 3), (0.99, 4)):
+        quantile = found.quantile(q)
+        assert quantile.low <= value <= quantile.high, q
+        assert quantile.value == value or q in {0.1, 0.4, 0.8}
+    assert found.median().to_dict() == {"quantile": 0.5, "value": 3, "low": 3, "high": 3}
+    assert found.range(2, 3).count == pytest.approx(70, abs=1e-3)
+    assert str(found.range(2, 3)).startswith("2 to 3: 70.00")
+
+
+def test_values_are_interpolated_inside_a_bin_of_numbers():
+    device = RandomizedResponse(k=2, epsilon=25.0)
+    cells = np.array([100, 300])
+    found = Distribution(Bins.of([0.0, 1.0, 4.0], n=1), device.estimate(Counts(cells, 400)), device)
+    assert found.quantile(0.5).value == pytest.approx(2.0, abs=1e-3)
+    assert (found.quantile(0.5).low, found.quantile(0.5).high) == (1.0, 4.0)
+    assert found.quantile(0.125).value == pytest.approx(0.5, abs=1e-3)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=12), st.data())
+def test_the_rising_curve_is_the_nearest_one(values, data):
+    weights = np.array(
+        data.draw(st.lists(st.floats(0.1, 10), min_size=len(values), max_size=len(values)))
+    )
+    rising = isotonic(np.array(values), weights)
+    assert (np.diff(rising) >= 0).all()
+    # Optimal: moving every pool, or the curve towards any rising one, takes it no nearer.
+    other = np.sort(
+        data.draw(st.lists(st.floats(-10, 10), min_size=len(values), max_size=len(values)))
+    )
+    slope = np.sum(weights * (np.array(values) - rising) * (other - rising))
+    assert slope <= 1e-6
+
+
+def test_bands_of_the_whole_curve_never_fall_and_hold_those_of_each_point():
+    device = RandomizedResponse(k=21, epsilon=2.0)
+    values = np.random.default_rng(1).integers(0, 20, 2000)
+    estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
+    found = Distribution(Bins.of(20, (0, 19), n=1), estimate, device)
+    point, curve = found.cumulative(), found.cumulative(simultaneous=True)
+    assert (np.diff(curve.low) >= 0).all()
+    assert (np.diff(curve.high) >= 0).all()
+    assert np.mean(curve.high - curve.low) > np.mean(point.high - point.low)
+    assert (np.diff(point.fractions) >= 0).all()
+    wider = found.quantile(0.5, 0.999)
+    narrow = found.quantile(0.5, 0.5)
+    assert wider.low <= narrow.low <= narrow.high <= wider.high
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, -1.0, float("nan")])
+def test_quantiles_are_between_zero_and_one(q):
+    with pytest.raises(InvalidArgumentError, match="quantile"):
+        estimated([5, 5]).quantile(q)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("quantile", [0.2, 0.5])
+def test_a_plan_predicts_the_error_of_a_quantile(name, quantile):
+    device = MECHANISMS[name](BINS)
+    question = Question(epsilon=1, delta=1e-6, n=PEOPLE, categories=BINS)
+    size = round(quantile * BINS)
+    counts = np.repeat([quantile / size, (1 - quantile) / (BINS - size)], [size, BINS - size])
+    values = np.repeat(np.arange(BINS), np.rint(PEOPLE * counts).astype(int))
+    estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
+    total = device.totals(estimate, np.array([0]), np.array([size]))
+    predicted = of_total(device, question, quantile)
+    assert PEOPLE * total.standard_errors[0] == pytest.approx(predicted, rel=0.25)
+    few = replace(question, participation=0.5)
+    sampled = PEOPLE * quantile * (1 - quantile)
+    expected = 4 * of_total(device, replace(question, n=PEOPLE // 2), quantile) ** 2 + sampled
+    assert of_total(device, few, quantile) ** 2 == pytest.approx(expected)

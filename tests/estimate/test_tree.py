@@ -1,0 +1,139 @@
+"""Bins on several levels: least squares, their errors, and when a tree is chosen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import shoal
+from shoal.accounting.noise.near_central_histogram import CountLaw
+from shoal.engines import columns
+from shoal.engines.bins import Binned, Bins
+from shoal.errors import InvalidArgumentError
+from shoal.estimate.distribution import Distribution
+from shoal.estimate.tree import Tree, TreeEstimate, group_sizes, totals
+from shoal.planning.levels import best_levels
+from shoal.protocols.shares import Difference
+
+N = 3000
+VALUES = np.clip(np.random.default_rng(1).normal(50, 20, N), 0, 99).astype(np.int64)
+
+
+@given(st.integers(2, 12), st.sampled_from([2, 3]), st.booleans(), st.integers(0, 10**6))
+def test_a_tree_solves_least_squares_among_counts_of_all_people(bins, depth, none, seed):
+    generator, k = np.random.default_rng(seed), bins + none
+    sizes = group_sizes(bins, depth)
+    variances = generator.uniform(0.5, 4, depth)
+    tree = Tree.of(bins, k, sizes, variances)
+    matrices = [np.eye(of.max() + 1)[:, of] for of in tree.nodes]
+    assert all(matrix.sum() == k for matrix in matrices)
+    counts = [generator.normal(10, 5, len(matrix)) for matrix in matrices]
+    n = int(generator.integers(1, 100))
+    rows = np.concatenate([m / math.sqrt(v) for m, v in zip(matrices, variances, strict=True)])
+    seen = np.concatenate([c / math.sqrt(v) for c, v in zip(counts, variances, strict=True)])
+    # With the last count expressed by the others, which sum to n.
+    free = np.vstack([np.eye(k - 1), -np.ones(k - 1)])
+    fixed = np.append(np.zeros(k - 1), n)
+    solved, *_ = np.linalg.lstsq(rows @ free, seen - rows @ fixed, rcond=None)
+    assert tree.solve(counts, n) == pytest.approx(free @ solved + fixed, abs=1e-8)
+    starts = np.zeros(bins, dtype=np.int64)
+    weights = totals(k, starts, np.arange(1, bins + 1), last=0.3)
+    covariance = free @ np.linalg.inv(free.T @ rows.T @ rows @ free) @ free.T
+    expected = np.einsum("ij,jk,ik->i", weights, covariance, weights)
+    assert tree.variance(weights) == pytest.approx(expected, abs=1e-8)
+
+
+def held(repetitions, bins, depth, rate, seed):
+    """How often limits of a bin, the curve, a quantile and a range hold."""
+    generator, k = np.random.default_rng(seed), bins + 1
+    law = Difference(CountLaw.geometric(rate))
+    tree = Tree.of(bins, k, group_sizes(bins, depth), [law.variance] * depth)
+    line, counted = Bins.of(bins, (0, bins - 1), n=1), np.zeros(5)
+    for _ in range(repetitions):
+        values = generator.choice(k, 500, p=generator.dirichlet(np.full(k, 0.5)))
+        values[0] = 0
+        true = np.bincount(values, minlength=k)
+        counts = []
+        for of in tree.nodes:
+            noise = generator.geometric(-math.expm1(-rate), (2, of.max() + 1))
+            counts.append(np.bincount(of, weights=true) + noise[0] - noise[1])
+        estimate = TreeEstimate.of(tree, counts, [law.fourth] * depth, n=500)
+        found = Distribution(line, estimate, mechanism=shoal.RandomizedResponse(k=k, epsilon=1))
+        at = generator.integers(bins)
+        low, high = estimate.interval()
+        counted[0] += low[at] <= true[at] / 500 <= high[at]
+        sums = np.cumsum(true[:bins]) / 500
+        curve = found.cumulative(simultaneous=True)
+        counted[1] += bool(((curve.low <= sums) & (sums <= curve.high)).all())
+        point = found.cumulative()
+        counted[2] += point.low[at] <= sums[at] <= point.high[at]
+        own = np.sort(values[values < bins])
+        quantile = found.quantile(0.4)
+        counted[3] += quantile.low <= own[math.ceil(0.4 * own.size) - 1] <= quantile.high
+        first, last = np.sort(generator.integers(0, bins, 2)).tolist()
+        total = found.range(first, last)
+        counted[4] += total.low <= true[first : last + 1].sum() / 500 <= total.high
+    return counted
+
+
+def test_limits_of_a_tree_hold_as_often_as_they_say():
+    assert (held(150, 12, 2, 0.5, 3) >= binom.ppf(1e-8, 150, 0.95)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bins", "depth", "rate"), [(4, 2, 1.5), (12, 2, 0.5), (30, 3, 0.2)])
+def test_limits_of_a_tree_hold_as_often_as_they_say_in_many_collections(bins, depth, rate):
+    assert (held(4000, bins, depth, rate, 5) >= binom.ppf(1e-8, 4000, 0.95)).all()
+
+
+def chosen(bins, cap=None, tree=None, name="near-central-lean", **asked):
+    column = columns.column(pl.DataFrame({"v": VALUES}), "v")
+    asked = {"quantiles": None, "ranges": None} | asked
+    flat = Binned.of(column, bins, (0, 999), drop_nulls=True).asked(**asked)
+    question = {"n": N, "categories": bins, "messages_cap": cap}
+    made = shoal.plan(epsilon=1, delta=1e-6, **question).choose(name)
+    return best_levels(flat, made, question, epsilon=1, delta=1e-6, tree=tree)
+
+
+def test_a_tree_is_chosen_where_it_is_better():
+    assert chosen(20, quantiles=0.5) is None
+    assert chosen(200, quantiles=0.5, cap=100) is None  # the tree takes more messages
+    assert chosen(200, ranges=[(0, 4)]) is None  # one bin
+    levels = chosen(200, quantiles=0.5)
+    assert [len(each.bins) for each in levels.columns] == [200, 14]
+    assert "with flat bins by" in levels.note
+    assert "200 and 14 bins" in levels.note
+    codes = [np.concatenate(list(each.chunks())) for each in levels.columns]
+    assert (codes[0] // 15 == codes[1]).all()
+    with pytest.raises(InvalidArgumentError, match="messages"):
+        chosen(200, quantiles=0.5, cap=100, tree=True)
+    with pytest.raises(InvalidArgumentError, match="near-central histograms of 4"):
+        chosen(20, name="grr", tree=True)
+
+
+def test_a_run_with_a_tree_keeps_epsilon_and_says_so():
+    frame = pl.DataFrame({"v": VALUES})
+    asked = {"column": "v", "bins": 20, "bounds": (0, 99), "quantiles": 0.5, "epsilon": 1}
+    found = shoal.run(frame, **asked, choose="near-central-lean", tree=True)
+    assert isinstance(found.estimate, TreeEstimate)
+    assert 0.98 < found.guarantee.epsilon <= 1
+    assert "2 levels of a tree" in found.guarantee.theorem
+    assert any(note.startswith("a tree of 20 and 4 bins") for note in found.notes)
+    low, high = found.estimate.interval(0.999999)
+    true = np.bincount(VALUES // 5, minlength=21) / N
+    assert ((low <= true) & (true <= high)).all()
+    assert found.to_html().count("<polygon") == 2
+    (level,) = found.to_dict()["columns"][0]["levels"]
+    assert (level["name"], level["k"]) == ("near-central-lean", 5)
+    flat = shoal.run(frame, **asked, choose="near-central-lean", tree=False)
+    assert not isinstance(flat.estimate, TreeEstimate)
+    grr = shoal.RandomizedResponse(k=21, epsilon=1)
+    for wrong in ({"bins": None, "quantiles": None}, {"epsilon": None, "randomizer": grr}):
+        with pytest.raises(InvalidArgumentError, match="tree"):
+            shoal.run(frame, **(asked | wrong), tree=True)

@@ -1,0 +1,244 @@
+"""Numbers and dates through the whole way: ``shoal.run`` with bins, its results and pages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from shoal.cli import render
+from shoal.engines import columns
+from shoal.errors import InvalidArgumentError
+from shoal.randomness import simulated
+from shoal.report import charts
+
+N = 20_000
+GENERATOR = np.random.default_rng(1)
+AGES = np.clip(GENERATOR.normal(40, 15, N), 0, 99).astype(np.int64)
+DAYS = np.datetime64("2024-01-01") + GENERATOR.integers(0, 90, N)
+FRAME = pl.DataFrame({"age": AGES, "day": DAYS, "color": np.array(["red", "blue"])[AGES % 2]})
+ASKED = {"column": "age", "bins": 20, "bounds": (0, 100)}
+
+
+@pytest.fixture(scope="module")
+def ages():
+    asked = {"quantiles": (0.75, 0.5), "ranges": [(20, 39), (95, 100)]}
+    return shoal.run(FRAME, **ASKED, **asked, epsilon=1, randomness=simulated(1))
+
+
+def test_a_result_has_bins_in_their_order_with_quantiles_and_ranges(ages):
+    assert ages.labels == (*(f"{i}–{i + 4}" for i in range(0, 95, 5)), "95–100", "(none)")
+    (column,) = ages.to_dict()["columns"]
+    median, quartile = column["quantiles"]
+    assert median["quantile"] == 0.5
+    assert median["low"] <= np.sort(AGES)[N // 2 - 1] <= median["high"]
+    assert quartile["low"] <= np.quantile(AGES, 0.75, method="inverted_cdf") <= quartile["high"]
+    young, old = column["ranges"]
+    assert (young["from"], young["to"], old["to"]) == (20, 39, 100)
+    assert young["low"] <= np.mean((AGES >= 20) & (AGES <= 39)) <= young["high"]
+    rows = ages.records()
+    assert [rows[0][name] for name in ("value", "from", "to")] == ["0–4", 0, 4]
+    cumulative = [row["cumulative"] for row in rows[:-1]]
+    assert cumulative == sorted(cumulative)
+    assert rows[-1]["cumulative"] is rows[-1]["from"] is None
+    assert ages.distribution.median().to_dict() == median
+    assert [row.cells[0] for row in ages.columns[0].table().rows] == list(ages.labels)
+    assert str(ages).count("median") == 1
+
+
+def test_files_and_pages_keep_the_order_of_bins(ages, tmp_path, capsys):
+    ages.to_csv(tmp_path / "ages.csv")
+    with (tmp_path / "ages.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows] == list(ages.labels)
+    assert (rows[1]["from"], rows[1]["to"], rows[-1]["to"]) == ("5", "9", "")
+    ages.to_json(tmp_path / "ages.json")
+    assert json.loads((tmp_path / "ages.json").read_text())["columns"][0]["quantiles"]
+    page = ages.to_html()
+    bars = re.findall(r"<title>([^<:]*): [^<]*95 % interval", page)
+    assert bars[: len(ages.labels)] == list(ages.labels)
+    assert page.count("<polygon") == 2
+    assert "20 to 39" in page
+    assert "75 % quantile" in page
+    render.show_result(ages)
+    shown = re.findall(r"^(\d+–\d+) ", capsys.readouterr().out, re.MULTILINE)
+    assert shown == list(ages.labels[:-1])
+
+
+def test_many_bins_are_drawn_several_at_a_time(capsys):
+    many = shoal.run(FRAME, column="age", bins=100, bounds=(0, 99), epsilon=1, compare_truth=True)
+    items = many.columns[0].items(30)
+    assert [item.label for item in items[:2]] == ["0–3", "4–7"]
+    assert len(items) == 26
+    assert items[5].truth == pytest.approx(100 * np.mean((AGES >= 20) & (AGES <= 23)))
+    assert sum(item.low <= item.truth <= item.high for item in items) >= 20
+    render.show_result(many)
+    out = capsys.readouterr().out
+    assert "96–99" in out
+    assert "a bar is several of 100 bins" in out
+    assert len(many.plot().get_yticklabels()) == 35
+
+
+def test_a_column_without_numbers_has_a_warning_and_no_median():
+    asked = {"column": "color", "bins": 10, "bounds": (0, 100), "quantiles": 0.5, "epsilon": 1}
+    found = shoal.run(FRAME, **asked, randomness=simulated(1))
+    assert any("have no value: is color a column of numbers?" in each for each in found.warnings)
+    ((median,), _) = found.only.statistics
+    assert median.value is median.to_dict()["value"] is None
+    assert "median: too few values" in str(found)
+    assert "too few values" in found.to_html()
+
+
+def test_quantiles_and_ranges_are_compared_with_the_truth():
+    asked = {"quantiles": (0.25, 0.5), "ranges": [(20, 39)], "epsilon": 1}
+    found = shoal.run(FRAME, **ASKED, **asked, compare_truth=True)
+    quantiles, (count,) = found.only.statistics
+    for each in quantiles:
+        first = 5 * int(np.quantile(AGES, each.quantile, method="inverted_cdf") // 5)
+        assert each.truth == f"{first}–{first + 4}"
+        assert f"truly in {each.truth}" in str(found)
+    assert count.truth == pytest.approx(np.mean((AGES >= 20) & (AGES <= 39)))
+    assert count.to_dict()["truth"] == count.truth
+    page = found.to_html()
+    assert ">truly in<" in page
+    assert f">{count.true}<" in page
+
+
+def test_infinite_numbers_do_not_make_an_infinite_true_mean():
+    data = pl.DataFrame({"v": [1.0, float("inf"), 30.0, float("-inf")] * 500})
+    found = shoal.run(data, column="v", bounds=(0, 10), epsilon=1, compare_truth=True)
+    assert found.truth.item() == pytest.approx((1 + 10 + 30 + 0) / 4)
+
+
+def test_a_page_of_very_many_bins_draws_several_as_a_bar():
+    asked = {"column": "age", "bins": 400, "bounds": (0.0, 100.0), "drop_nulls": True}
+    found = shoal.run(FRAME, **asked, epsilon=1)
+    bars = charts.Chart.of(found.columns[0]).bars()
+    assert len(bars) == 134
+    starts, widths, _, _ = zip(*bars, strict=True)
+    assert np.diff(starts) == pytest.approx(widths[:-1])
+    assert starts[-1] + widths[-1] == pytest.approx(100)
+    page = found.to_html()
+    assert "A bar is several of 400 bins" in page
+    assert page.count("<tr") > 400
+
+
+def test_decimals_in_text_are_counted_as_they_are(tmp_path):
+    heights = np.arange(N) % 100 / 10  # 0 to 9.9, evenly
+    pl.DataFrame({"h": heights}).write_csv(tmp_path / "h.csv")
+    pl.DataFrame({"h": heights}).write_parquet(tmp_path / "h.parquet")
+    asked = {"column": "h", "bounds": (0, 10), "bins": 10, "ranges": [(0, 4)], "quantiles": 0.48}
+    for name in ("h.csv", "h.parquet"):
+        found = shoal.run(tmp_path / name, **asked, epsilon=1, randomness=simulated(1))
+        assert found.labels[-3:] == ("[8, 9)", "[9, 10]", "(none)")
+        (quantile,), (count,) = found.only.statistics
+        assert quantile.low <= 4.7 < quantile.high
+        assert count.low <= 0.4 <= count.high
+        assert count.label == count.to_dict()["range"] == "0 to below 4"
+
+
+def test_bins_that_are_not_equally_wide_are_drawn_as_areas():
+    asked = {"column": "age", "bins": [0, 18, 65, 119], "epsilon": 1, "quantiles": 0.5}
+    found = shoal.run(FRAME, **asked)
+    chart = charts.Chart.of(found.columns[0])
+    starts, widths, heights, items = zip(*chart.bars(), strict=True)
+    assert starts == pytest.approx((0, 15, 100 * 65 / 120))
+    assert sum(widths) == pytest.approx(100)
+    assert chart.per == "10"
+    areas = np.array([each.value for each in heights]) * np.diff([0, 18, 65, 120]) / 10
+    assert areas == pytest.approx([item.value for item in items])
+    curve = [float(point.split(",")[0]) for point in chart.curve().split(" ")]
+    assert curve == pytest.approx([0, 15, 65 / 1.2, 100], abs=1e-3)
+    page = found.to_html()
+    assert "its height is that per 10" in page
+    assert "Without a value: " in page
+    assert "A quantile is of" in page
+
+
+def test_bins_that_are_equally_wide_have_round_ticks(ages):
+    chart = charts.Chart.of(ages.columns[0])
+    assert chart.per == ""
+    assert [text for _, text in chart.ticks()] == ["0", "25", "50", "75", "100"]
+    starts, widths, _, _ = zip(*chart.bars(), strict=True)
+    assert chart.ticks()[1][0] == pytest.approx(starts[5])
+    assert starts[-1] + widths[-1] <= 100
+
+
+def test_dates_are_counted_by_the_calendar(tmp_path):
+    FRAME.write_csv(tmp_path / "days.csv")
+    asked = {"column": "day", "bins": "month", "bounds": ("2024-01-01", "2024-03-31")}
+    for data in (FRAME, tmp_path / "days.csv"):
+        found = shoal.run(data, **asked, quantiles=0.5, epsilon=1, drop_nulls=True)
+        assert found.labels == ("2024-01", "2024-02", "2024-03")
+        median = found.distribution.median()
+        assert (median.low, median.high) == ("2024-02-01", "2024-02-29")
+        assert found.records()[2]["to"] == "2024-03-31"
+        assert "dates outside" in found.notes[0]
+
+
+def test_columns_have_bins_and_questions_of_their_own():
+    found = shoal.run(
+        FRAME,
+        column=["age", "color"],
+        bins={"age": "auto"},
+        bounds={"age": (0, 100)},
+        quantiles={"age": 0.5},
+        epsilon=1,
+        split="divide",
+    )
+    assert len(found["age"].quantiles) == 1
+    assert found["color"].labels == ("blue", "red")
+    assert any(sentence.startswith("age: median") for sentence in found.document().sentences)
+    with pytest.raises(InvalidArgumentError, match="collected in bins"):
+        _ = found["color"].distribution
+
+
+def test_curves_do_not_depend_on_where_the_rows_are_read(tmp_path):
+    FRAME.write_parquet(tmp_path / "ages.parquet")
+    coded = [
+        columns.coded(
+            data,
+            ["age"],
+            norm=None,
+            categories=None,
+            bounds=(0, 100),
+            bins=20,
+            quantiles=None,
+            ranges=None,
+            drop_nulls=False,
+            epsilon=1.0,
+            public_list=False,
+        )[0]
+        for data in (FRAME, tmp_path / "ages.parquet", FRAME.to_pandas())
+    ]
+    totals = [sum(each.totals(chunk) for chunk in each.chunks()) for each in coded]
+    assert totals[0].sum() == N
+    assert totals[0][4] == np.sum((AGES >= 20) & (AGES <= 24))
+    assert all((each == totals[0]).all() for each in totals)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"quantiles": 1.0}, "between 0 and 1"),
+        ({"quantiles": (0.5, 0.0)}, "between 0 and 1"),
+        ({"quantiles": "half"}, "between 0 and 1"),
+        ({"quantiles": float("nan")}, "between 0 and 1"),
+        ({"ranges": [(20, 33)]}, "the nearest is 20 to 34"),
+        ({"ranges": [(20,)]}, "ranges"),
+        ({"categories": ["1", "2"]}, "not both"),
+        ({"bins": {"agee": 3}}, "bins of the columns age"),
+        ({"randomizer": shoal.RandomizedResponse(k=20, epsilon=1), "epsilon": None}, "20 bins and"),
+        ({"randomizer": "laplace", "local_epsilon": 1, "epsilon": None}, "randomizer of answers"),
+        ({"bins": None, "quantiles": 0.5}, "bins beside quantiles"),
+        ({"bins": None, "ranges": [(1, 2)]}, "bins beside ranges"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anybody_reports(more, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        shoal.run(FRAME, **({"epsilon": 1} | ASKED | more))
