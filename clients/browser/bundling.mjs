@@ -53,7 +53,7 @@ export const packaged = {
   format: "esm",
 };
 
-export const LARGEST_CLIENT = 16_000; // bytes, compressed
+export const LARGEST_CLIENT = 17_100; // bytes, compressed
 
 export const compressed = (file) => gzipSync(readFileSync(file), { level: 9 }).length;
 

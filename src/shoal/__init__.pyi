@@ -27,6 +27,9 @@ from shoal.protocols.counts import NearCentralCount as NearCentralCount
 from shoal.protocols.counts import NearCentralSum as NearCentralSum
 from shoal.protocols.dummies import HashedDummies as HashedDummies
 from shoal.protocols.dummies import UniformDummies as UniformDummies
+from shoal.protocols.histograms import LeanHistogram as LeanHistogram
+from shoal.protocols.histograms import NearCentralHistogram as NearCentralHistogram
+from shoal.protocols.histograms import RobustHistogram as RobustHistogram
 from shoal.protocols.split_and_mix import SplitAndMixSum as SplitAndMixSum
 from shoal.protocols.split_and_mix import SplitAndMixVectors as SplitAndMixVectors
 from shoal.protocols.zero_sum import SparseHistogram as SparseHistogram
@@ -34,6 +37,8 @@ from shoal.protocols.zero_sum import ZeroSumCount as ZeroSumCount
 from shoal.protocols.zero_sum import ZeroSumHistogram as ZeroSumHistogram
 from shoal.randomizers.bits import SubsetSelection as SubsetSelection
 from shoal.randomizers.bits import UnaryEncoding as UnaryEncoding
+from shoal.randomizers.gaussian import Gaussian as Gaussian
+from shoal.randomizers.gaussian import GaussianVectors as GaussianVectors
 from shoal.randomizers.grid import Duchi as Duchi
 from shoal.randomizers.grid import Laplace as Laplace
 from shoal.randomizers.grid import Piecewise as Piecewise

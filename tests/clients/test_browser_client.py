@@ -7,23 +7,31 @@ import json
 import math
 import re
 import subprocess
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy import stats
 
+import factories
 import shoal
 from browser_kit import chromium, node
 from factories import example
 from repository import ROOT
 from service.live import live, quick_directory
+from shoal.errors import InvalidArgumentError
+from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.counts import FairCoins
 from shoal.randomizers import hashing
+from shoal.randomizers.grid import Duchi
+from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair, canonical
 from shoal.sealing.errors import SealingError
-from shoal.service.admission import Invited
+from shoal.service.admission import Invited, Open
+from shoal.service.client.randomize import values_of
 from shoal.service.ops.invitations import codes_to_add, invite
-from shoal.service.survey import Survey
+from shoal.service.survey import NONE, Survey
 from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.wire import Wire
 
@@ -57,6 +65,8 @@ def produced(jobs):
 def everything():
     """What it makes of all jobs of this file that need nobody else, by name: Node starts once."""
     jobs = {"draw": draws(1000), "seal": seals(), "change": changed(), "read": every_survey()}
+    jobs["prove"] = proofs()
+    jobs["values"] = grouped_answers()
     found = iter(produced([job for listed in jobs.values() for job in listed]))
     return {name: [(job, next(found)) for job in listed] for name, listed in jobs.items()}
 
@@ -172,6 +182,31 @@ def _added(law, chances):
     return found
 
 
+def _carried(device, rows):
+    """Whether all slots are sent; and how many messages of the other answer there are, up to 2."""
+    found = device.decode(rows.reshape(len(rows), -1))
+    owners = np.repeat(np.arange(len(rows)), found.sizes)
+    plus, minus = (
+        np.minimum(np.bincount(owners[found.messages == kind], minlength=len(rows)), 2)
+        for kind in (1, 3)
+    )
+    return 9 * (found.sizes == device.slots) + 3 * plus + minus
+
+
+def _carried_law(device, value):
+    """By the definition: pairs of an answer are on both sides, single messages on either."""
+    assert value == 0
+    counts = np.arange(40)
+    ratio = math.exp(-device.central_epsilon)
+    law = np.zeros((2, 3, 3))
+    for pairs, chance in enumerate(stats.poisson.pmf(counts, device.pairs / device.people)):
+        law[0, min(pairs, 2), min(pairs, 2)] += (1 - device.carriers) * chance
+        single = stats.nbinom.pmf(counts, 1 / device.fewest, 1 - ratio)
+        side = np.bincount(np.minimum(counts + pairs, 2), weights=single, minlength=3)
+        law[1] += device.carriers * chance * np.outer(side, side)
+    return law.ravel()
+
+
 HASHED = 2
 SPAN = {"low": -1.0, "high": 3.0, "epsilon": 2.0}
 MECHANISMS = {
@@ -200,6 +235,14 @@ MECHANISMS = {
     "zero-sum": (shoal.ZeroSumHistogram(k=3, gamma=0.3), _envelopes, _envelope_law, (0, 2)),
     "zero-sum-count": (shoal.ZeroSumCount(gamma=0.3), _envelopes, _envelope_law, (0, 1)),
     "coins": (FairCoins(coins=0.4), _envelopes, _envelope_law, (0, 1)),
+    "carriers": (
+        CarrierHistogram(
+            k=2, central_epsilon=1.2, pairs=800.0, people=1000, carriers=0.5, fewest=2, most=60
+        ),
+        _carried,
+        _carried_law,
+        (0,),
+    ),
 }
 
 
@@ -262,7 +305,8 @@ def check_distributions(found):
         device, column, law, _ = MECHANISMS[job["mechanism"]]
         rows = np.frombuffer(bytes.fromhex(drawn), dtype=np.uint8)
         rows = rows.reshape(-1, device.message_bytes)
-        assert device.admissible(rows).all(), job
+        sent = [row.tobytes() != device.absent for row in rows]
+        assert np.array_equal(device.admissible(rows), sent), job
         expected = law(device, job["value"])
         if device.slots > 1:
             rows = rows.reshape(job["people"], -1)
@@ -281,7 +325,7 @@ DRAW = """async (jobs) => {
     const found = [];
     for (const { survey, value, people } of jobs) {
         const bytes = new TextEncoder().encode(survey);
-        const device = surveys.deviceFor(await surveys.readSurvey(bytes));
+        const device = surveys.devicesFor(await surveys.readSurvey(bytes))[0];
         let drawn = "";
         for (let i = 0; i < people; i++) drawn += hex(device.draw(value, random.below));
         found.push(drawn);
@@ -328,7 +372,11 @@ def opened(case, report):
     )
     number, sealed = wire.open_report(bytes.fromhex(report), shuffler)
     assert number == analyzer.public.number
-    return [wire.open_record(record, analyzer).hex() for record in wire.split(sealed)]
+    return [
+        section.open_record(record, analyzer).hex()
+        for section in wire.sections
+        for record in section.split(sealed[section.start : section.end])
+    ]
 
 
 def seals():
@@ -339,8 +387,20 @@ def seals():
     sent = dummies.device.encode(dummies.device.randomize([0, 1, 2]))
     rows = sent.reshape(3, dummies.device.slots, dummies.device.message_bytes)
     cases.append(several | {"messages": [[row.tobytes().hex() for row in one] for one in rows]})
+    some = survey_of("carriers")
+    several = cases[0] | {"survey": some.to_bytes().decode(), "id": str(some.id)}
+    several["absent"] = some.device.absent.hex()
+    rows = some.device.encode(some.device.randomize([0, 1, 0, 1]))  # a byte each
+    cases.append(several | {"messages": [[f"{byte:02x}" for byte in row] for row in rows]})
+    apart = factories.several()
+    both = cases[0] | {"survey": apart.to_bytes().decode(), "id": str(apart.id)}
+    cases.append(both | {"messages": [["01", "02"]], "slots": [1, 1]})
     return [
-        {name: case[name] for name in ("survey", "id", "shuffler", "analyzer")}
+        {
+            name: case[name]
+            for name in ("survey", "id", "shuffler", "analyzer", "slots", "absent")
+            if name in case
+        }
         | {"job": "seal", "messages": messages}
         for case in cases
         for messages in case["messages"]
@@ -349,9 +409,12 @@ def seals():
 
 def test_what_the_browser_seals_opens_here():
     found = everything()["seal"]
-    assert len(found) == 9
+    assert len(found) == 14
     for job, report in found:
-        assert opened(job, report) == job["messages"]
+        assert opened(job, report) == [
+            each for each in job["messages"] if each != job.get("absent")
+        ]
+        assert len(report) == 2 * Wire.of(Survey.from_bytes(job["survey"].encode())).report_bytes
 
 
 @pytest.mark.parametrize("case", [case for case in REPORTS if case["name"] != "hybrid"])
@@ -522,7 +585,81 @@ def changed():
     documents += [canonical(invited | {"admission": admission}) for admission in ADMISSIONS]
     documents += [canonical(invited | more) for more in ({"dishonest": 0}, {"version": 1})]
     documents += [example().to_bytes(), example().to_bytes() + b" ", b"{}", b""]
+    documents += map(canonical, several_changed())
+    documents += map(canonical, grouped_changed())
     return [{"job": "read", "survey": data.decode()} for data in documents]
+
+
+def several_changed():
+    """A survey with several questions, with other ones, and as other versions have it."""
+    numbers = (RandomizedResponse(k=3, epsilon=1.0), Duchi(low=0.0, high=10.0, epsilon=1.0))
+    told = factories.several(numbers).configuration()
+    yield told
+    yield told | {"admission": {"kind": "invited", "dishonest": 10, "entitled": 2000}}
+    first, second = told["questions"]
+    yield told | {"questions": [first, second | {"name": "Q-2.x_"}]}
+    for questions in (
+        [first],
+        [],
+        [first] * 2,
+        [first, first | {"name": ""}],
+        [first, first | {"name": "a b"}],
+        [first, first | {"name": "x" * 41}],
+        [first, first | {"name": 1}],
+        [first, first | {"name": "x", "answers": ["a", "b", "c"]}],
+        [first, first | {"name": "x", "answers": ["a", NONE]}],
+        [first, second | {"answers": [NONE]}],
+        [first, second | {"more": 1}],
+        [first, second | {"slots": 2}],
+        [first, second | {"sampler": {}}],
+        [first, {name: second[name] for name in second if name != "name"}],
+        [first | {"name": f"q{number}"} for number in range(21)],
+        {"a": first, "b": second},
+        [1, 2],
+        "ab",
+        None,
+    ):
+        yield told | {"questions": questions}
+    for change in (
+        *({"version": version} for version in (1, 2, 4)),
+        {"question": "Which?"},
+        {"answers": []},
+        {"admission": {"kind": "open", "dishonest": 0.5}},
+        {"dishonest": 0},
+        *({"reports_per_person": reports} for reports in (2, 501)),
+        *({"delta": delta} for delta in (1e-9, 9e-10)),
+    ):
+        yield told | change
+
+
+def grouped_changed():
+    """Surveys that count by groups, alone and among several questions, and changes of them."""
+    told = example(questions=(factories.by_groups(),), admission=Open(dishonest=0)).configuration()
+    first = factories.several().questions[0]
+    among = factories.several()
+    among = replace(among, questions=(first, factories.by_groups("by"))).configuration()
+    changes = [
+        *({"version": version} for version in (1, 2)),
+        *({"groups": groups} for groups in ([], "abc", 3, [1, 2, 3], ["north", "south"])),
+        *({"groups": ["a", "b", third]} for third in ("a", " ", "x" * 201)),
+        *({"by": by} for by in ("", " ", 1, "x" * 2001, "Where from?")),
+        {"answers": ["yes", "no", "maybe"]},
+        {"answers": ["yes"], "groups": ["a", "b", "c", "d", "e", "f"]},
+        {"answers": ["a", "b", "c", "d", "e", "f"], "groups": ["yes"]},
+        {"questions": among["questions"]},
+    ]
+    for whole, part in ((told, told), (among, among["questions"][1])):
+        for change in ({}, *changes, *({name: None} for name in ("by", "groups"))):
+            left = {name for name in ("by", "groups") if change == {name: None}}
+            other = {name: value for name, value in (part | change).items() if name not in left}
+            yield other if part is told else whole | {"questions": [whole["questions"][0], other]}
+    yield told | {"delta": 1e-12}
+    yield {name: value for name, value in told.items() if name != "admission"} | {"dishonest": 0}
+    texts = [f"g{number}" for number in range(101)]
+    large = {"answers": texts[:100], "groups": texts}
+    response = RandomizedResponse(k=10_100, epsilon=1.0)
+    numbers = {"sampler": dict(response.integers), "message_bytes": response.message_bytes}
+    yield told | large | numbers | {"mechanism": told["mechanism"] | {"k": 10_100}}
 
 
 def test_both_take_and_refuse_the_same_surveys():
@@ -539,6 +676,34 @@ def test_both_take_and_refuse_the_same_surveys():
     assert verdicts["tampered"] > 80
 
 
+def grouped_answers():
+    """Jobs: answers to surveys by groups, alone and among several questions, and what is none."""
+    question, first = factories.by_groups(), factories.several().questions[0]
+    among = replace(factories.several(), questions=(first, factories.by_groups("by")))
+    pairs = [*itertools.product(question.groups, question.answers), ("north", None), (None, "no")]
+    pairs += [(None, None), ("yes", "north"), ("north",), ("north", "yes", "no"), "yes", "north", 1]
+    alone = example(questions=(question,), admission=Open(dishonest=0))
+    named = [{"by": pair} for pair in pairs] + [{"q0": "a1"}, {"by": None}, {"q0": ["a1", "a1"]}]
+    return [
+        {"job": "values", "survey": survey.to_bytes().decode(), "answers": answers}
+        for survey, answers in ((alone, pairs), (among, named))
+    ]
+
+
+def test_both_have_the_same_codes_of_groups_and_answers():
+    for job, there in everything()["values"]:
+        survey = Survey.from_bytes(job["survey"].encode())
+        for answer, codes in zip(job["answers"], there, strict=True):
+            try:
+                here = [
+                    int(each) for each in np.atleast_1d(values_of(survey, [answer])[0].tolist())
+                ]
+            except InvalidArgumentError:
+                here = "refused"
+            assert codes == here, answer
+    assert sum(codes != "refused" for codes in there) == 11
+
+
 def every_survey():
     """Jobs: a survey of every mechanism that the client knows, and with numbers that are rare."""
     names = (*MECHANISMS, *EXTREMES)
@@ -551,6 +716,26 @@ def test_surveys_of_every_mechanism_are_read():
     assert long == "unsupported"  # the survey has its hash alone
     for name, (_job, there) in found.items():
         assert there == str(survey_of(name).id), name
+
+
+def proofs():
+    """Jobs: surveys in which several rounds compose, of questions or of reports."""
+    response, hadamard = shoal.RandomizedResponse, shoal.HadamardResponse(k=20, epsilon=2.0)
+    asked = [
+        (response(k=3, epsilon=1.0), shoal.Duchi(low=0.0, high=1.0, epsilon=2.0)),
+        (hadamard, response(k=4, epsilon=4.0)),
+        (response(k=3, epsilon=0.5),) * 20,
+    ]
+    found = [factories.several(devices, minimum=1000, epsilon=40.0) for devices in asked]
+    found.append(example(response(k=4, epsilon=2.0), reports_per_person=4, epsilon=40.0))
+    return [{"job": "prove", "survey": survey.to_bytes().decode()} for survey in found]
+
+
+def test_the_browsers_own_bound_of_several_rounds_is_one_and_close():
+    for job, proved in everything()["prove"]:
+        survey = Survey.from_bytes(job["survey"].encode())
+        epsilon = survey.guarantee(survey.batches.minimum).epsilon
+        assert epsilon * (1 - 1e-9) <= proved <= 1.15 * epsilon
 
 
 # The documentation.
@@ -581,19 +766,34 @@ def test_what_the_page_about_it_shows_is_so():
 # The whole way.
 
 
-@pytest.mark.parametrize("invited", [False, True])
-def test_people_with_browsers_are_counted_by_real_services(invited):
+@pytest.mark.parametrize("who", ["open", "invited", "several", "carriers"])
+def test_people_with_browsers_are_counted_by_real_services(who):
     people = 12
     crowd = {"minimum": people, "target": people}
+    invited, questions = who in ("invited", "several"), 3 if who == "several" else 1
+    if who == "carriers":
+        crowd["device"] = CarrierHistogram.calibrated(k=4, n=people, epsilon=8.0, delta=1e-6)
+        crowd["epsilon"] = 8.0
     if invited:
         crowd["admission"] = Invited(entitled=people, dishonest=0)
+    if questions > 1:
+        asked = (*factories.several().questions, factories.by_groups("by", epsilon=0.1))
+        crowd |= {"questions": asked, "epsilon": 2.0}
     with quick_directory() as directory, live(directory, **crowd) as service:
         shuffler, analyzer = service.shuffler_worker(), service.analyzer_worker()
         job = {
             "job": "people",
             "url": service.survey.analyzer.url,
             "id": str(service.survey.id),
-            "answers": [service.survey.answers[person % 4] for person in range(people)],
+            "answers": [
+                {
+                    "q0": service.survey.questions[0].answers[person % 4],
+                    "by": ["north", None if person % 2 else "yes"],
+                }
+                if questions > 1
+                else service.survey.answers[person % 4]
+                for person in range(people)
+            ],
             "now": service.clock(),
         }
         if invited:

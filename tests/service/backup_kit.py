@@ -146,7 +146,7 @@ class Service:
 def records(batch):
     """The sealed records of a batch file, as a set."""
     found = BatchFile.read(batch)
-    size = found.header.record_bytes
+    size = found.header.sections[0][1]
     body = bytes(found.body)
     return frozenset(body[start : start + size] for start in range(0, len(body), size))
 

@@ -352,7 +352,9 @@ class Batchwise:
             path.unlink()
             crowd = batch.header.key
             assert crowd not in found
-            found[crowd] = self.wire.inner.open_all(bytes(batch.body), self.analyzers[crowd])
+            found[crowd] = self.wire.sections[0].inner.open_all(
+                bytes(batch.body), self.analyzers[crowd]
+            )
         return found
 
     def close(self):

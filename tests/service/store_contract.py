@@ -663,7 +663,7 @@ class StoreContract:
         assert sha256(path.read_bytes()).hexdigest() == digest
         assert (
             len(BatchFile.read(path).body)
-            == store.batches.listed(survey.id)[0].records * Wire.of(survey).record_bytes
+            == store.batches.listed(survey.id)[0].records * Wire.of(survey).sections[0].record_bytes
         )
         assert again.batches.release(survey.id, batch, REQUEST) == path
         for _ in range(2):

@@ -248,8 +248,8 @@ def test_the_operator_is_told(analyzer):
 def test_a_mean_beyond_its_bounds_is_a_sign(analyzer):
     device = by_name("duchi")(low=0.0, high=5.0, epsilon=1.0)
     survey = analyzer.asking(device=device, answers=(), minimum=100)
-    assert signs_of_forgery(survey, Counts(np.array([27, 73]), 100)) is None
-    sign = signs_of_forgery(survey, Counts(np.array([0, 100]), 100))
+    assert signs_of_forgery(survey.only, Counts(np.array([27, 73]), 100)) is None
+    sign = signs_of_forgery(survey.only, Counts(np.array([0, 100]), 100))
     assert sign == (
         "the estimated mean is below 0 or above 5 by more than noise explains: no honest crowd "
         "gives that"
@@ -262,5 +262,7 @@ def test_what_is_left_of_spoiled_reports_is_no_sign(analyzer):
     survey = analyzer.asking(device=device, minimum=100)
     noise = round(100 * device.dummies / 3)
     counts = Counts(np.array([130 + noise, noise, noise]), 100)
-    assert signs_of_forgery(survey, counts, spoiled=30) is None
-    assert signs_of_forgery(survey, counts).startswith("1 of 3 estimated fractions are below 0 or")
+    assert signs_of_forgery(survey.only, counts, spoiled=30) is None
+    assert signs_of_forgery(survey.only, counts).startswith(
+        "1 of 3 estimated fractions are below 0 or"
+    )

@@ -149,6 +149,6 @@ def test_messages_of_many_bytes(analyzer):
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50), st.integers(1, 10**9))
 def test_counts_survive_being_stored(cells, n):
-    again = unpacked(packed(Counts(np.array(cells, dtype=np.int64), n)), n)
+    again = unpacked(packed([Counts(np.array(cells, dtype=np.int64), n)]), n)[0]
     assert again.n == n
     assert again.cells.tolist() == cells

@@ -57,7 +57,7 @@ def fresh(analyzer, held, marks):
 
 
 def opened(analyzer, held, marks, *, withheld=None):
-    counts = Counts(np.array([len(marks), 0, 0]), len(marks))
+    counts = (Counts(np.array([len(marks), 0, 0]), len(marks)),)
     return analyzer.store.collections.opened(
         held, admitted(marks), counts, valid=len(marks), withheld=withheld
     )
@@ -149,11 +149,11 @@ def test_tags_are_unique_in_a_survey_and_key(analyzer):
 def test_counts_are_kept_unless_withheld(analyzer):
     survey = analyzer.asking()
     kept = opened(analyzer, received(analyzer, survey), tags(1, 2))
-    assert kept.counts.cells.tolist() == [2, 0, 0]
+    assert kept.counts[0].cells.tolist() == [2, 0, 0]
     assert kept.rejected == {"unopened": 2}
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
     withheld = opened(analyzer, second, tags(3), withheld="too few")
-    assert withheld.counts is None
+    assert withheld.counts == ()
     assert withheld.reason == "too few"
 
 

@@ -16,8 +16,7 @@ HEADER = BatchHeader(
     batch="0123456789abcdef" * 2,
     key=7,
     reports=3,
-    records=6,
-    record_bytes=5,
+    sections=((6, 5),),
 )
 BODY = bytes(range(30))
 WHOLE = HEADER.to_bytes() + BODY
@@ -29,6 +28,22 @@ def test_its_bytes_are_these():
         b'"reports":3,"survey":"' + bytes(range(32)).hex().encode() + b'"}'
     )
     assert HEADER.to_bytes() == b"shoal/1 batch\n" + len(written).to_bytes(4, "big") + written
+
+
+SEVERAL = replace(HEADER, sections=((6, 5), (3, 2)))
+
+
+def test_sections_of_several_questions_lie_one_after_the_other():
+    body = bytes(range(36))
+    written = SEVERAL.to_bytes()
+    assert b'"sections":[{"record_bytes":5,"records":6},{"record_bytes":2,"records":3}]' in written
+    found = BatchFile.read(written + body)
+    assert found.header == SEVERAL
+    assert SEVERAL.records == 9
+    assert [bytes(section) for section in found.sections] == [body[:30], body[30:]]
+    for wrong in (body[:-1], body + b"?"):
+        with pytest.raises(MalformedError):
+            BatchFile.read(written + wrong)
 
 
 def test_it_is_read_from_bytes_and_files(tmp_path):
@@ -49,11 +64,13 @@ def test_it_is_read_from_bytes_and_files(tmp_path):
         {"key": 256},
         {"key": True},
         {"reports": 0},
-        {"records": 0},
-        {"records": 7},
-        {"record_bytes": 0},
-        {"record_bytes": 10**16},
-        {"records": 6.0},
+        {"sections": ((0, 5),)},
+        {"sections": ((2, 5),)},
+        {"sections": ((6, 0),)},
+        {"sections": ((6, 10**16),)},
+        {"sections": ((6.0, 5),)},
+        {"sections": ((6, 5), (2, 5))},
+        {"sections": ((6, 5), (3, True))},
     ],
 )
 def test_headers_that_say_nothing_possible_are_refused(change):
@@ -76,6 +93,9 @@ PLAIN = {
 }
 
 
+BARE = {name: PLAIN[name] for name in ("survey", "batch", "key", "reports")}
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -87,6 +107,15 @@ PLAIN = {
         {**PLAIN, "reports": "3"},
         {**PLAIN, "reports": True},
         {**PLAIN, "records": 5.5},
+        {**PLAIN, "sections": [{"records": 6, "record_bytes": 5}]},
+        {**BARE, "sections": []},
+        {**BARE, "sections": [{"records": 6, "record_bytes": 5}]},
+        {**BARE, "sections": {"records": 6, "record_bytes": 5}},
+        {**BARE, "sections": [{"records": 3, "record_bytes": 5}, {"records": 3}]},
+        {**BARE, "sections": [{"records": 3, "record_bytes": 5}, 3]},
+        {**BARE, "sections": [{"records": 3, "record_bytes": 5, "more": 1}] * 2},
+        {**BARE, "sections": [{"records": 3, "record_bytes": "5"}] * 2},
+        BARE,
     ],
 )
 def test_headers_have_these_fields_and_kinds(header):

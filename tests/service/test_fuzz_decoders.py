@@ -77,7 +77,7 @@ def record():
 
 def batch():
     header = BatchHeader(
-        survey=SurveyId(bytes(32)), batch="0" * 32, key=1, reports=2, records=4, record_bytes=3
+        survey=SurveyId(bytes(32)), batch="0" * 32, key=1, reports=2, sections=((4, 3),)
     )
     return header.to_bytes() + bytes(range(12))
 
@@ -170,13 +170,13 @@ DECODERS = {
     "configuration": Decoder(parsed, lambda: example().to_bytes(), is_json=True),
     "survey": Decoder(Survey.from_bytes, lambda: example().to_bytes(), is_json=True),
     "report": Decoder(lambda data: wire().open_report(data, owner("shuffler")), report),
-    "record": Decoder(lambda data: wire().open_record(data, owner("analyzer")), record),
+    "record": Decoder(lambda data: wire().sections[0].open_record(data, owner("analyzer")), record),
     "reports": Decoder(
         lambda data: opening.Pool(0).open_reports(wire(), owner("shuffler"), data),
         lambda: report() * 2,
     ),
     "sealed records": Decoder(
-        lambda data: opening.Pool(0).open_records(wire(), owner("analyzer"), data),
+        lambda data: opening.Pool(0).open_records(wire().sections[0], owner("analyzer"), data),
         lambda: record() * 3,
     ),
     "upload": Decoder(

@@ -137,8 +137,8 @@ def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler,
     wire, outer = shuffler.wire, shuffler.keyring.pair(0)
     records = [wire.open_report(body, outer)[1] for body in devices.bodies]
     body = b"".join(records)
-    everybody = Pool(0).open_records(wire, analyzer.owner.pair(0), body)
-    targeted = Pool(0).open_records(wire, pair, body)
+    everybody = Pool(0).open_records(wire.sections[0], analyzer.owner.pair(0), body)
+    targeted = Pool(0).open_records(wire.sections[0], pair, body)
     assert (len(everybody.messages), len(targeted.messages)) == (PEOPLE, 0)
 
 

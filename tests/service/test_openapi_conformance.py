@@ -101,7 +101,7 @@ def analyzer(directory):
     survey = made.asking()
     made.send(survey, [0] * 100, batch=BATCH)
     made.send(survey, [0] * 10, batch="22" * 16, seed=2)
-    made.shuffler.put(survey, [bytes(53)], batch="33" * 16, lies={"record_bytes": 53})
+    made.shuffler.put(survey, [bytes(53)], batch="33" * 16, lies={"sections": ((1, 53),)})
     made.collect(survey)
     made.store.key_lists.keep(unverified(Owner("shuffler").document()))
     token = made.store.tokens.add("reader", survey.id, 10**6)

@@ -30,7 +30,7 @@ from shoal.service.wire import Wire
 
 HERE = Pool(0)
 SURVEY = SurveyId.of({"name": "colours"})
-WIRE = Wire(survey=SURVEY, slots=2, message_bytes=2, token_bytes=3, suite=SUITES[0])
+WIRE = Wire(survey=SURVEY, shapes=((2, 2),), token_bytes=3, suite=SUITES[0])
 SHUFFLER = KeyPair.from_secret(bytes(range(32)), number=9)
 ANALYZER = KeyPair.from_secret(bytes(range(1, 33)), number=3)
 NEXT = KeyPair.from_secret(bytes(range(2, 34)), number=4)
@@ -85,7 +85,7 @@ def test_reports_are_kept_apart_by_the_analyzers_key():
     opened = HERE.open_reports(WIRE, SHUFFLER, b"".join(REPORTS[:5] + later))
     assert opened.counts == {3: 5, 4: 7}
     for pair, people in ((ANALYZER, 5), (NEXT, 7)):
-        found = HERE.open_records(WIRE, pair, opened.by_key[pair.public.number])
+        found = HERE.open_records(WIRE.sections[0], pair, opened.by_key[pair.public.number])
         assert found.opens.all()
         assert Counter(map(bytes, found.messages)) == Counter(
             map(bytes, MESSAGES[:people].reshape(-1, 2))
@@ -94,14 +94,12 @@ def test_reports_are_kept_apart_by_the_analyzers_key():
 
 def forged_reports():
     """One report for each way of being none."""
-    inner = [WIRE.inner.seal(b"ab", ANALYZER.public) for _ in range(2)]
-    foreign = WIRE.inner.seal(b"ab", NEXT.public)
+    inner = [WIRE.sections[0].inner.seal(b"ab", ANALYZER.public) for _ in range(2)]
+    foreign = WIRE.sections[0].inner.seal(b"ab", NEXT.public)
     token = bytes(WIRE.token_bytes)
     flipped = bytearray(REPORTS[0])
     flipped[-1] ^= 1
-    other = Wire(
-        survey=SurveyId(bytes(32)), slots=2, message_bytes=2, token_bytes=3, suite=SUITES[0]
-    )
+    other = Wire(survey=SurveyId(bytes(32)), shapes=((2, 2),), token_bytes=3, suite=SUITES[0])
     role = Envelope(survey=SURVEY, role="inner", capacity=WIRE.outer.capacity)
     return {
         "noise": bytes(WIRE.report_bytes),
@@ -142,13 +140,13 @@ def test_reports_for_keys_that_the_analyzer_never_had_are_rejected():
 
 
 def test_records_open_in_their_order():
-    records = [WIRE.inner.seal(bytes([i, i]), ANALYZER.public) for i in range(20)]
-    short = WIRE.inner.seal(b"x", ANALYZER.public)
-    foreign = WIRE.inner.seal(b"xy", NEXT.public)
+    records = [WIRE.sections[0].inner.seal(bytes([i, i]), ANALYZER.public) for i in range(20)]
+    short = WIRE.sections[0].inner.seal(b"x", ANALYZER.public)
+    foreign = WIRE.sections[0].inner.seal(b"xy", NEXT.public)
     outer = Envelope(survey=SURVEY, role="outer", capacity=2).seal(b"xy", ANALYZER.public)
-    bad = [short, foreign, outer, bytes(WIRE.record_bytes)]
+    bad = [short, foreign, outer, bytes(WIRE.sections[0].record_bytes)]
     found = HERE.open_records(
-        WIRE, ANALYZER, b"".join([*records[:9], *bad, *records[9:], records[4]])
+        WIRE.sections[0], ANALYZER, b"".join([*records[:9], *bad, *records[9:], records[4]])
     )
     assert found.messages[:, 0].tolist() == [*range(20), 4]
     assert found.opens.tolist() == [True] * 9 + [False] * 4 + [True] * 12
@@ -162,7 +160,7 @@ def test_tags_are_hashes_of_the_records():
 
 
 def test_nothing_openable_is_empty_and_well_shaped():
-    found = HERE.open_records(WIRE, ANALYZER, bytes(3 * WIRE.record_bytes))
+    found = HERE.open_records(WIRE.sections[0], ANALYZER, bytes(3 * WIRE.sections[0].record_bytes))
     assert found.messages.shape == (0, 2)
     assert found.opens.tolist() == [False] * 3
 
@@ -173,12 +171,12 @@ def test_a_body_that_does_not_divide_is_refused(body, processes):
     with pytest.raises(FramingError, match="one or more records of"):
         Pool(processes).open_reports(WIRE, SHUFFLER, body)
     with pytest.raises(FramingError, match="one or more records of"):
-        Pool(processes).open_records(WIRE, ANALYZER, body)
+        Pool(processes).open_records(WIRE.sections[0], ANALYZER, body)
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, WIRE.record_bytes - 1), st.integers(0, 255)),
+        st.tuples(st.integers(0, WIRE.sections[0].record_bytes - 1), st.integers(0, 255)),
         min_size=1,
         max_size=8,
     )
@@ -186,33 +184,35 @@ def test_a_body_that_does_not_divide_is_refused(body, processes):
 def test_all_at_once_is_the_same_as_one_by_one(changes):
     body = b""
     for place, change in changes:
-        record = bytearray(WIRE.inner.seal(b"ab", ANALYZER.public))
+        record = bytearray(WIRE.sections[0].inner.seal(b"ab", ANALYZER.public))
         record[place] ^= change
         body += bytes(record)
     for found, record in zip(
-        WIRE.inner.open_all(body, ANALYZER), cut(body, WIRE.record_bytes), strict=True
+        WIRE.sections[0].inner.open_all(body, ANALYZER),
+        cut(body, WIRE.sections[0].record_bytes),
+        strict=True,
     ):
         try:
-            expected = WIRE.inner.open(record, ANALYZER)
+            expected = WIRE.sections[0].inner.open(record, ANALYZER)
         except NotOpenableError:
             expected = None
         assert found == expected
 
 
 def test_all_at_once_takes_details_too():
-    body = WIRE.inner.seal(b"ab", ANALYZER.public, details=b"1")
-    assert WIRE.inner.open_all(body, ANALYZER, details=b"1") == [b"ab"]
-    assert WIRE.inner.open_all(body, ANALYZER) == [None]
+    body = WIRE.sections[0].inner.seal(b"ab", ANALYZER.public, details=b"1")
+    assert WIRE.sections[0].inner.open_all(body, ANALYZER, details=b"1") == [b"ab"]
+    assert WIRE.sections[0].inner.open_all(body, ANALYZER) == [None]
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_opens_and_no_other_one(suite):
-    wire = Wire(survey=SURVEY, slots=1, message_bytes=2, token_bytes=0, suite=suite)
+    wire = Wire(survey=SURVEY, shapes=((1, 2),), token_bytes=0, suite=suite)
     shuffler, analyzer = (KeyPair.generate(number=n, suite=suite) for n in (1, 2))
     body = b"".join(sealed(MESSAGES[:3, :1], wire=wire, shuffler=shuffler, analyzer=analyzer))
     opened = HERE.open_reports(wire, shuffler, body)
     assert opened.counts == {2: 3}
-    assert HERE.open_records(wire, analyzer, opened.by_key[2]).opens.all()
+    assert HERE.open_records(wire.sections[0], analyzer, opened.by_key[2]).opens.all()
     (other,) = set(SUITES) - {suite}
     strange = KeyPair.generate(number=1, suite=other)
     assert HERE.open_reports(wire, strange, body).rejected == 3
@@ -221,25 +221,26 @@ def test_every_suite_opens_and_no_other_one(suite):
 def test_what_processes_are_handed_travels():
     for suite in SUITES:
         pair = KeyPair.generate(number=5, suite=suite)
-        wire = Wire(survey=SURVEY, slots=1, message_bytes=2, token_bytes=0, suite=suite)
-        record = wire.inner.seal(b"ab", pair.public)
+        wire = Wire(survey=SURVEY, shapes=((1, 2),), token_bytes=0, suite=suite)
+        record = wire.sections[0].inner.seal(b"ab", pair.public)
         again, other = pickle.loads(pickle.dumps((pair, wire)))  # noqa: S301 - our own bytes
         assert again.public == pair.public
         assert other == wire
-        assert other.open_record(record, again) == b"ab"
+        assert other.sections[0].open_record(record, again) == b"ab"
 
 
 def test_several_processes_find_what_one_finds(pool, monkeypatch):
     monkeypatch.setattr(opening, "CHUNK", 7)
-    body = BODY + bytes(WIRE.report_bytes) + REPORTS[0][:-1] + b"?"
+    changed = REPORTS[0][:-1] + bytes([REPORTS[0][-1] ^ 1])
+    body = BODY + bytes(WIRE.report_bytes) + changed
     here, there = (HERE.open_reports(WIRE, SHUFFLER, body), pool.open_reports(WIRE, SHUFFLER, body))
     assert (here.counts, here.rejected) == (there.counts, there.rejected) == ({3: 60}, 2)
     length = WIRE.opened_bytes
     assert Counter(cut(here.by_key[3], length)) == Counter(cut(there.by_key[3], length))
-    records = here.by_key[3] + bytes(WIRE.record_bytes)
+    records = here.by_key[3] + bytes(WIRE.sections[0].record_bytes)
     one, two = (
-        HERE.open_records(WIRE, ANALYZER, records),
-        pool.open_records(WIRE, ANALYZER, records),
+        HERE.open_records(WIRE.sections[0], ANALYZER, records),
+        pool.open_records(WIRE.sections[0], ANALYZER, records),
     )
     assert one.messages.tobytes() == two.messages.tobytes()
     assert one.opens.tolist() == two.opens.tolist() == [True] * (len(one.opens) - 1) + [False]

@@ -334,9 +334,9 @@ def test_a_batch_is_collected_once_acknowledged_and_gone(shuffler, client, batch
     assert not {"last-modified", "etag"} & set(first.headers)
     read = BatchFile.read(first.content)
     assert (read.header.reports, read.header.key) == (40, shuffler.analyzer.public.number)
-    records = shuffler.wire.split(bytes(read.body))
+    records = shuffler.wire.sections[0].split(bytes(read.body))
     for record in records:
-        assert shuffler.wire.open_record(record, shuffler.analyzer)
+        assert shuffler.wire.sections[0].open_record(record, shuffler.analyzer)
     assert kind(client.get(path, headers=token | {"Shoal-Request": OTHER})) == (
         409,
         "already_collected",
@@ -374,7 +374,7 @@ def test_one_more_person_never_shows_by_collecting_again(shuffler, client, batch
         f"{shuffler.path}/batches/{other}", headers=token | {"Shoal-Request": OTHER}
     )
     old, new = (
-        set(shuffler.wire.split(bytes(BatchFile.read(answer.content).body)))
+        set(shuffler.wire.sections[0].split(bytes(BatchFile.read(answer.content).body)))
         for answer in (first, second)
     )
     assert len(old) == len(new) == 40

@@ -10,9 +10,7 @@ from shoal.service.http.problems import ProblemError
 from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.wire import Wire
 
-WIRE = Wire(
-    survey=SurveyId(bytes(range(32))), slots=1, message_bytes=4, token_bytes=0, suite=SUITES[0]
-)
+WIRE = Wire(survey=SurveyId(bytes(range(32))), shapes=((1, 4),), token_bytes=0, suite=SUITES[0])
 SIZE = WIRE.report_bytes
 ACCEPTED = {0, 7, 200}
 

@@ -29,7 +29,7 @@ REQUEST = "a" * 32
 
 def records_of(shuffler, batch, request=REQUEST):
     path = shuffler.store.batches.release(shuffler.survey.id, batch, request)
-    return shuffler.wire.split(bytes(BatchFile.read(path).body))
+    return shuffler.wire.sections[0].split(bytes(BatchFile.read(path).body))
 
 
 def test_from_reports_to_a_batch_that_holds_exactly_them(shuffler):
@@ -46,7 +46,9 @@ def test_from_reports_to_a_batch_that_holds_exactly_them(shuffler):
         pass
     (info,) = shuffler.store.batches.listed(shuffler.survey.id)
     records = records_of(shuffler, info.id)
-    messages = [shuffler.wire.open_record(record, shuffler.analyzer) for record in records]
+    messages = [
+        shuffler.wire.sections[0].open_record(record, shuffler.analyzer) for record in records
+    ]
     assert sorted(messages) == [bytes([number]) for number in range(40)]
     assert messages != sorted(messages)
 

@@ -103,9 +103,9 @@ def test_too_few_people_are_told_so():
 def test_the_least_minimum_is_the_least(terms):
     device = RandomizedResponse(k=4, epsilon=1.0)
     least = least_minimum(device, epsilon=0.3, terms=terms)
-    assert promised(device, terms, least).epsilon <= 0.3 * (1 + 1e-6)
+    assert promised((device,), terms, least).epsilon <= 0.3 * (1 + 1e-6)
     fewer = least - max(2, least // 100 * (terms.reports_per_person > 1))
-    assert promised(device, terms, fewer).epsilon > 0.3
+    assert promised((device,), terms, fewer).epsilon > 0.3
 
 
 def test_noise_that_was_made_for_more_people_needs_them():

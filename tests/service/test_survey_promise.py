@@ -40,7 +40,7 @@ def ones(data):
 @pytest.mark.parametrize("delta", [0.3, 0.1, 0.02, 0.003])
 @pytest.mark.parametrize("honest", [4, 5, 7, 10])
 def test_two_reports_of_one_person_keep_the_promise_wherever_they_fall(honest, delta):
-    epsilon = promised(RESPONSE, Terms(delta=delta, reports_per_person=2), honest).epsilon
+    epsilon = promised((RESPONSE,), Terms(delta=delta, reports_per_person=2), honest).epsilon
     assert epsilon <= 2 * RESPONSE.local_epsilon * (1 + 1e-9)
     lives = list(itertools.product((0, 1), repeat=2))
     for some in range(honest - 1):
@@ -58,8 +58,8 @@ def test_two_reports_of_one_person_keep_the_promise_wherever_they_fall(honest, d
 
 
 def test_one_report_hides_better_than_each_of_two():
-    one = promised(RESPONSE, Terms(delta=0.02), 10).epsilon
-    two = promised(RESPONSE, Terms(delta=0.02, reports_per_person=2), 10).epsilon
+    one = promised((RESPONSE,), Terms(delta=0.02), 10).epsilon
+    two = promised((RESPONSE,), Terms(delta=0.02, reports_per_person=2), 10).epsilon
     others = [0] * 8
     least = ones([*others, 0, 0]), ones([*others, 1, 1])
     assert hockey_stick(*least, one) > 0.02  # what holds for one does not hold for two
@@ -87,7 +87,7 @@ def closing(data, minimum, coin):
 @pytest.mark.parametrize("delta", [0.2, 0.05, 0.01])
 def test_a_coin_keeps_the_promise_even_if_the_order_is_known(coin, delta):
     minimum, asked = 4, 8
-    epsilon = promised(RESPONSE, Terms(delta=delta, participation=coin), minimum).epsilon
+    epsilon = promised((RESPONSE,), Terms(delta=delta, participation=coin), minimum).epsilon
     for place, rest in itertools.product(range(asked), (0, 1)):
         laws = []
         for datum in (0, 1):
@@ -108,13 +108,13 @@ def test_the_coins_of_others_may_not_be_counted_on():
     lost = last * hockey_stick(ones([*others, 0]), ones([*others, 1]), epsilon)
     silent = shoal.profile(RESPONSE, n=minimum, participation=coin).delta(epsilon)
     assert lost > 10 * silent
-    ours = promised(RESPONSE, Terms(delta=lost, participation=coin), minimum).epsilon
+    ours = promised((RESPONSE,), Terms(delta=lost, participation=coin), minimum).epsilon
     assert ours > epsilon
 
 
 def test_a_coin_helps_by_its_delta_and_never_hurts():
-    always = promised(RESPONSE, Terms(delta=1e-6), 1000).epsilon
-    sometimes = promised(RESPONSE, Terms(delta=1e-6, participation=0.1), 1000)
+    always = promised((RESPONSE,), Terms(delta=1e-6), 1000).epsilon
+    sometimes = promised((RESPONSE,), Terms(delta=1e-6, participation=0.1), 1000)
     assert sometimes.epsilon < always
     assert sometimes.epsilon == shoal.amplify(RESPONSE, n=1000, delta=1e-5).epsilon
     assert sometimes.delta == 1e-6
@@ -122,7 +122,7 @@ def test_a_coin_helps_by_its_delta_and_never_hurts():
     assert any("seen to take part, what holds" in line for line in sometimes.assumptions)
     assert any(line.endswith("at delta = 1e-5") for line in sometimes.assumptions)
     assert not any("only their device sees" in line for line in sometimes.assumptions)
-    rare = promised(RESPONSE, Terms(delta=1e-6, participation=1e-7), 1000)
+    rare = promised((RESPONSE,), Terms(delta=1e-6, participation=1e-7), 1000)
     assert 0 <= rare.epsilon < 0.1
 
 
@@ -142,7 +142,7 @@ def test_the_delta_of_a_coin_is_never_rounded_up(delta, coin, reports):
 @pytest.mark.slow
 def test_small_deltas_of_several_reports_are_answered_without_loss_distributions():
     terms = Terms(delta=1e-20, reports_per_person=2)
-    found = promised(RESPONSE, terms, 400)
+    found = promised((RESPONSE,), terms, 400)
     best = shoal.amplify(RESPONSE, n=200, delta=1e-20, rounds=2, composition="best")
     assert found.epsilon == best.epsilon
 
@@ -175,7 +175,7 @@ def test_more_reports_hide_better_dishonest_ones_and_repeated_ones_do_not():
     assert by_share == sorted(by_share)
     reports = (1, 2, 3, 10)
     by_reports = [
-        promised(survey.device, Terms(delta=1e-6, reports_per_person=number), 3000)
+        promised(survey.devices, Terms(delta=1e-6, reports_per_person=number), 3000)
         for number in reports
     ]
     assert [kept.epsilon for kept in by_reports] == sorted(kept.epsilon for kept in by_reports)

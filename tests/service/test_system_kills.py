@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer_kit import counts_of, documents_of
+from analyzer_kit import documents_of
 from service.simulation.kills import (
     CLIENTS,
     EVERYBODY,
@@ -17,6 +17,7 @@ from service.simulation.kills import (
     MINIMUM,
     SENDERS,
     begun,
+    two_questions,
 )
 from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, World
@@ -30,6 +31,12 @@ POINTS = [name for name in NAMES if name != HELD]
 def beginning():
     with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
         yield begun(Path(directory))
+
+
+@pytest.fixture(scope="module")
+def with_two_questions():
+    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
+        yield begun(Path(directory), surveys=two_questions)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +57,10 @@ def left_behind(place, beginning):
         debits = {each["batch"]: each for each in store.ledger.entries(survey.id)}
         assert len(debits) == len(store.ledger.entries(survey.id))
         requests = {each.batch: each.request for each in store.collections.of(survey.id)}
-        counts = counts_of(store, survey)
+        counts = {
+            each.batch: store.collections.find(survey.id, each.batch).counts
+            for each in store.collections.of(survey.id)
+        }
         states = {info.id: info.state for info in world.shuffler.store.batches.listed(survey.id)}
         return (digests, requests, debits, documents), counts, states
     finally:
@@ -80,14 +90,29 @@ def killed_and_succeeded(beginning, forks, point):
     assert set(states.values()) == {"PURGED"}
     digests, requests, debits, documents = after
     assert digests.keys() == requests.keys() == debits.keys() == documents.keys()
-    assert all(each.n >= MINIMUM for each in counts.values())
-    total = sum(each.cells for each in counts.values())
-    assert total.tolist() == [1] * EVERYBODY, (total[list(CLIENTS)], total[list(SENDERS)])
+    (survey,) = beginning.surveys
+    for each in zip(*counts.values(), strict=True):  # of each question, batch by batch
+        assert all(one.n >= MINIMUM for one in each)
+        total = sum(one.cells for one in each)
+        assert total.sum() == EVERYBODY
+        if not survey.several:
+            assert total.tolist() == [1] * EVERYBODY, (total[list(CLIENTS)], total[list(SENDERS)])
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_here_nothing_is_lost_or_counted_twice(beginning, forks, point):
     killed_and_succeeded(beginning, forks, point)
+
+
+SECTIONS = ("shuffle.half-written", "analysis.opened")
+
+
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each not in SECTIONS)) for each in POINTS],
+)
+def test_killed_here_no_question_loses_an_answer(with_two_questions, forks, point):
+    killed_and_succeeded(with_two_questions, forks, point)
 
 
 @pytest.mark.slow

@@ -37,10 +37,10 @@ class Watched:
     def send(self, people, crowd=0, at_once=1):
         """People arrive one after the other, so many in each request."""
         service = self.service
-        keys, message = service.keys(crowd), bytes(service.wire.message_bytes)
+        keys, message = service.keys(crowd), bytes(service.wire.sections[0].message_bytes)
         reports = []
         for place in range(people):
-            record = service.wire.inner.seal(message, keys.analyzer)
+            record = service.wire.sections[0].inner.seal(message, keys.analyzer)
             self.arrived[record] = place
             reports.append(service.wire.outer.seal(record, keys.shuffler))
         for start in range(0, people, at_once):
@@ -52,7 +52,9 @@ class Watched:
             pass
         found = []
         for path in (self.service.half.directory / "batches").glob("*.batch"):
-            records = self.service.wire.split(bytes(BatchFile.read(path.read_bytes()).body))
+            records = self.service.wire.sections[0].split(
+                bytes(BatchFile.read(path.read_bytes()).body)
+            )
             found.append(np.array([self.arrived.pop(record) for record in records]))
             path.unlink()
         assert not self.arrived

@@ -70,7 +70,7 @@ def check_batches(service, seen):
     """Every released file holds records of the one key that it names."""
     for path in (service.shuffler.directory / "batches").glob("*.batch"):
         batch = BatchFile.read(path.read_bytes())
-        heads = {record[1] for record in service.wire.split(bytes(batch.body))}
+        heads = {record[1] for record in service.wire.sections[0].split(bytes(batch.body))}
         assert heads == {batch.header.key}
         seen.add(batch.header.key)
 

@@ -51,9 +51,11 @@ def test_what_is_sealed_opens_layer_by_layer(name, suite):
     assert number == 2
     assert len(sealed) == wire.opened_bytes
     assert b"7 bytes" not in sealed  # the token stays with the shuffler
-    records = wire.split(sealed)
-    assert [len(record) for record in records] == [wire.record_bytes] * survey.device.slots
-    found = [wire.open_record(record, analyzer) for record in records]
+    records = wire.sections[0].split(sealed)
+    assert [len(record) for record in records] == [
+        wire.sections[0].record_bytes
+    ] * survey.device.slots
+    found = [wire.sections[0].open_record(record, analyzer) for record in records]
     assert found == [row.tobytes() for row in messages]
 
 
@@ -101,14 +103,14 @@ def test_nothing_opens_with_another_key_survey_or_role():
     with pytest.raises(NotOpenableError):
         Wire.of(other).open_report(report, shuffler)
     with pytest.raises(NotOpenableError):
-        Wire.of(other).open_record(record, analyzer)
+        Wire.of(other).sections[0].open_record(record, analyzer)
     with pytest.raises(NotOpenableError):
-        wire.open_record(record, shuffler)
+        wire.sections[0].open_record(record, shuffler)
     # The right key and the wrong layer.
     same = KeyPair.from_secret(analyzer.raw, number=2)
     with pytest.raises(NotOpenableError):
         wire.outer.open(record, same)
-    assert wire.open_record(record, same)
+    assert wire.sections[0].open_record(record, same)
 
 
 def test_slots_come_back_in_the_order_they_were_sealed_in():
@@ -117,7 +119,9 @@ def test_slots_come_back_in_the_order_they_were_sealed_in():
     messages = slots(survey)
     report = wire.seal(messages[::-1], analyzer=analyzer.public, shuffler=shuffler.public)
     _, sealed = wire.open_report(report, shuffler)
-    found = [wire.open_record(record, analyzer) for record in wire.split(sealed)]
+    found = [
+        wire.sections[0].open_record(record, analyzer) for record in wire.sections[0].split(sealed)
+    ]
     assert found == [row.tobytes() for row in messages[::-1]]
     assert found != [row.tobytes() for row in messages]
 
@@ -127,7 +131,7 @@ def test_slots_for_several_keys_of_the_analyzer_are_refused():
     wire, shuffler, analyzer = Wire.of(survey), *keys()
     second = KeyPair.generate(number=3)
     records = [
-        wire.inner.seal(row.tobytes(), (analyzer, second)[place % 2].public)
+        wire.sections[0].inner.seal(row.tobytes(), (analyzer, second)[place % 2].public)
         for place, row in enumerate(slots(survey))
     ]
     mixed = wire.outer.seal(b"".join(records), shuffler.public)
@@ -138,12 +142,12 @@ def test_slots_for_several_keys_of_the_analyzer_are_refused():
 
 def test_a_report_that_is_not_full_or_of_another_version_is_refused():
     wire, shuffler, analyzer = Wire.of(example()), *keys()
-    record = wire.inner.seal(b"\x00", analyzer.public)
+    record = wire.sections[0].inner.seal(b"\x00", analyzer.public)
     for inside in (b"", record[:-1], b"\x02" + record[1:]):
         with pytest.raises(NotOpenableError):
             wire.open_report(wire.outer.seal(inside, shuffler.public), shuffler)
     with pytest.raises(NotOpenableError):
-        wire.open_record(wire.inner.seal(b"", analyzer.public), analyzer)
+        wire.sections[0].open_record(wire.sections[0].inner.seal(b"", analyzer.public), analyzer)
 
 
 def test_arguments_of_the_wrong_size_are_told():
@@ -158,9 +162,7 @@ def test_arguments_of_the_wrong_size_are_told():
     with pytest.raises(InvalidArgumentError, match="a key for x25519"):
         wire.seal(np.zeros((1, 1), np.uint8), token=b"1234", **ours | {"analyzer": hybrid.public})
     with pytest.raises(InvalidArgumentError, match="65535"):
-        Wire(
-            survey=SurveyId(bytes(32)), slots=2000, message_bytes=1, token_bytes=0, suite=SUITES[0]
-        )
+        Wire(survey=SurveyId(bytes(32)), shapes=((2000, 1),), token_bytes=0, suite=SUITES[0])
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -188,7 +190,10 @@ def opens(case, report, messages):
     wire, shuffler, analyzer = opened_by(case)
     number, sealed = wire.open_report(report, shuffler)
     assert number == case["analyzer"]["number"]
-    assert [wire.open_record(record, analyzer).hex() for record in wire.split(sealed)] == messages
+    assert [
+        wire.sections[0].open_record(record, analyzer).hex()
+        for record in wire.sections[0].split(sealed)
+    ] == messages
 
 
 @pytest.mark.parametrize("case", REPORTS, ids=lambda case: case["name"])
@@ -196,7 +201,10 @@ def test_recorded_reports_open(case):
     survey = Survey.from_bytes(case["survey"].encode())
     wire, shuffler, analyzer = opened_by(case)
     assert str(survey.id) == case["id"] == sha256(case["survey"].encode()).hexdigest()
-    assert (wire.record_bytes, wire.report_bytes) == (case["record_bytes"], case["report_bytes"])
+    assert (wire.sections[0].record_bytes, wire.report_bytes) == (
+        case["record_bytes"],
+        case["report_bytes"],
+    )
     assert shuffler.public.raw.hex() == case["shuffler"]["public"]
     assert analyzer.public.raw.hex() == case["analyzer"]["public"]
     for report, messages in zip(case["reports"], case["messages"], strict=True):

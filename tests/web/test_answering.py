@@ -150,7 +150,7 @@ def test_who_can_answer_is_said(client, analyzer):
     assert "Who can answerAnybody, as often as they like (crowd assumed, not checked)." in anybody
     least = survey.batches.minimum
     for made_up, said in ((1, "If 1 of 100 reports"), (5, "if 10 of 100"), (25, "if 50 of 100")):
-        epsilon = promised(survey.device, survey.terms.trusting, least - made_up).epsilon
+        epsilon = promised(survey.devices, survey.terms.trusting, least - made_up).epsilon
         assert said in anybody
         assert f"{factor(epsilon)} (ε = {up(epsilon)})" in anybody
     people = page(client, analyzer.invited).of["promise"]

@@ -10,8 +10,10 @@ import pytest
 
 from factories import example
 from shoal.protocols import registry
+from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
 from shoal.protocols.dummies import HashedDummies, UniformDummies
+from shoal.protocols.histograms import LeanHistogram, RobustHistogram
 from shoal.protocols.split_and_mix import SplitAndMixSum
 from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 from shoal.randomizers import registry as randomizers
@@ -137,6 +139,9 @@ def devices():
         SparseHistogram.calibrated(k=5, **TARGET),
         ZeroSumHistogram.calibrated(k=5, **TARGET),
         HashedDummies.calibrated(k=5, **TARGET),
+        LeanHistogram.calibrated(k=5, **TARGET, inflation=2.0),
+        RobustHistogram.calibrated(k=5, **TARGET),
+        CarrierHistogram.calibrated(k=5, **TARGET),
         NearCentralCount.calibrated(**TARGET),
         ZeroSumCount.calibrated(**TARGET),
         FairCoins.calibrated(**TARGET),

@@ -366,7 +366,7 @@ def test_who_may_report_is_said_beside_every_result(analyzer, client):
     assert "Anybody: crowd assumed, not checked." in said
     smallest = min(each["valid"] for each in analyzer.store.results.survey(survey.id).batches[:2])
     assert f"{smallest:,} valid reports of the smallest published batch" in said
-    for made_up in if_made_up(survey.device, survey.terms, smallest):
+    for made_up in if_made_up(survey.devices, survey.terms, smallest):
         percent = f"{int(100 * made_up.fraction)} % ({made_up.reports})"
         assert f"{percent}{made_up.left}ε = {up(made_up.epsilon)}" in said
     assert "crowd assumed, not checked" in anybody.of["privacy"]

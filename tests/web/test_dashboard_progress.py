@@ -267,7 +267,7 @@ def test_the_crowd_is_the_survey_s_own_accountant(analyzer):
     assert [made_up.left for made_up in found.made_up] == [1485, 1350, 750]
     trusting = survey.terms.trusting
     for made_up in found.made_up:
-        assert made_up.epsilon == promised(survey.device, trusting, made_up.left).epsilon
+        assert made_up.epsilon == promised(survey.devices, trusting, made_up.left).epsilon
 
 
 def test_a_crowd_of_one_size_has_its_curve_too(analyzer):

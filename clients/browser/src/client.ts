@@ -19,8 +19,8 @@ import { below, pick } from "./random.js";
 import { LONGEST_WAIT, NOTHING, OVER, outcomeOf, waits, wiped, type Price, type Row } from "./rows.js";
 import { seal } from "./sealing.js";
 import { Store, type Box } from "./store.js";
-import { deviceFor, readSurvey, valueOf } from "./survey.js";
-import type { Checked, Entry, Options, Outcome, Policy, Reporting, Survey } from "./types.js";
+import { devicesFor, readSurvey, valuesOf } from "./survey.js";
+import type { Answer, Checked, Entry, Options, Outcome, Policy, Reporting, Survey } from "./types.js";
 
 const TRIES = 3; // with other keys, within one call
 const OPTED_OUT = "opted out";
@@ -115,10 +115,10 @@ export class ShoalClient {
    * Answer a survey, or go on with the report of this occasion if it was made before: one that waits
    * because of its invitation goes on with another. A number alone is the occasion.
    */
-  async report(survey: Survey, answer: string | number, options: Reporting | number = {}): Promise<Outcome> {
+  async report(survey: Survey, answer: Answer, options: Reporting | number = {}): Promise<Outcome> {
     const { occasion = 1, invitation } = typeof options === "number" ? { occasion: options } : options;
     this.#open(survey, occasion);
-    const value = valueOf(survey, answer);
+    const values = valuesOf(survey, answer);
     const cost = costOf(survey, this.#policy);
     const key = `report ${survey.id} ${occasion}`;
     const code = await this.#code(survey, occasion, invitation);
@@ -128,7 +128,7 @@ export class ShoalClient {
       if (isInvited(survey) && !code.length) throw notInvited();
       const prices = await box.all<Price>("survey ");
       checkTotals(survey.id, cost, prices, this.#policy);
-      await this.#draw(box, survey, occasion, value, cost, code);
+      await this.#draw(box, survey, occasion, values, cost, code);
       return true;
     });
     await this.#changed();
@@ -160,8 +160,8 @@ export class ShoalClient {
     return codeOf(invitation, survey.id, occasion);
   }
 
-  async #draw(box: Box, survey: Survey, occasion: number, value: number, cost: Checked, code: Bytes): Promise<void> {
-    const device = deviceFor(survey);
+  async #draw(box: Box, survey: Survey, occasion: number, values: number[], cost: Checked, code: Bytes): Promise<void> {
+    const devices = devicesFor(survey);
     const { id, shuffler, analyzer, notAfter } = survey;
     // The chance of taking part is rounded down, so it is at most what the survey promises.
     const takesPart = survey.participation === 1 || below(1n << 62n) < BigInt(Math.floor(survey.participation * 2 ** 62));
@@ -176,14 +176,17 @@ export class ShoalClient {
       allowed: survey.reportsPerPerson,
       waiting: 0,
       refusal: "",
-      route: { shuffler, analyzer, slots: device.slots, notAfter },
+      route: {
+        ...{ shuffler, analyzer, slots: devices[0]!.slots, absent: devices[0]!.absent, notAfter },
+        ...(devices.length > 1 && { shapes: devices.map(({ slots, messageBytes }) => [slots, messageBytes] as const) }),
+      },
     };
     const row: Row = {
       key: `report ${id} ${occasion}`,
       survey: id,
       occasion,
       ending: takesPart ? "" : "abstained",
-      messages: takesPart ? device.draw(value, below) : NOTHING,
+      messages: takesPart ? joined(...devices.map((device, i) => device.draw(values[i]!, below))) : NOTHING,
       sealed: new Uint8Array(takesPart ? survey.reportBytes : 0),
       code: takesPart ? code : NOTHING,
       refusal: "",
@@ -371,7 +374,8 @@ export class ShoalClient {
     }
     if (row.keys === keys.named) return row;
     const { named } = keys;
-    const sealed = await seal(unhex(row.survey)!, row.messages, route.slots, keys).catch(() => {
+    const { slots, shapes = [[slots, row.messages.length / slots]] } = route;
+    const sealed = await seal(unhex(row.survey)!, row.messages, shapes, keys, route.absent).catch(() => {
       throw new ShoalError("keys", "The keys of this survey cannot be used.");
     });
     await this.#change(row, (now) => (now.doubt ? now : { ...now, sealed, keys: named }));

@@ -15,6 +15,8 @@ export interface Device {
   readonly laws: readonly Law[];
   /** Others may know more of it than these laws say, and prove a smaller ε. */
   readonly loose?: boolean;
+  /** The bytes of a slot that is not sent, in hexadecimal digits; without them all slots are. */
+  readonly absent?: string;
   /** The bounds of a number. */
   readonly range: readonly [number, number] | null;
   /** The messages of one person, one after the other. */

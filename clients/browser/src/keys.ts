@@ -10,7 +10,7 @@ import { hex, joined, sha256, unhex, utf8, type Bytes } from "./bytes.js";
 import { has, isWhole, parsed, written, type Fields } from "./canonical.js";
 import { ShoalError } from "./errors.js";
 import { ask, Later, maxAge, problem, retryAfter } from "./exchange.js";
-import { SUITE, type PublicKey } from "./sealing.js";
+import { SUITE, type PublicKey, type Shape } from "./sealing.js";
 import type { Box, Store } from "./store.js";
 import type { Party } from "./types.js";
 
@@ -25,7 +25,10 @@ export type Role = "shuffler" | "analyzer";
 export interface Route {
   readonly shuffler: Party;
   readonly analyzer: Party;
+  /** Of the only question; of several there are shapes. */
   readonly slots: number;
+  readonly absent?: string | undefined;
+  readonly shapes?: readonly Shape[];
   readonly notAfter: number;
 }
 

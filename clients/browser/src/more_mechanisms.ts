@@ -4,12 +4,13 @@
  */
 
 import { anyLaw, binomial, type Law } from "./bound.js";
-import { joined } from "./bytes.js";
+import { hex, joined } from "./bytes.js";
 import { has, type Fields } from "./canonical.js";
 import { bigEndian, bits, local, must, numbered, odds, response, whole, width, type Known, type Made, type Maker } from "./devices.js";
 import { coin, pick, type Below } from "./random.js";
 
 const UNIT = 2 ** 52;
+const TOTAL = 1n << 62n;
 const PRIME = (1n << 61n) - 1n;
 const EXACT = 1e-9; // of a chance, between two computations
 
@@ -235,19 +236,39 @@ const coins: Maker = (parameters, sampler) => {
   };
 };
 
+/** Weights of the counts up to 0, 1, …, of 2⁶²; null of a table that is only named by its hash. */
+const stepsOf = (told: unknown): bigint[] | null => {
+  if (/^sha256:[0-9a-f]{64}$/.test(told as string)) return null;
+  must(Array.isArray(told));
+  return told.map((step) => {
+    must(typeof step === "string" && /^\d{1,19}$/.test(step));
+    return BigInt(step);
+  });
+};
+
+/** That a table is of this law. */
+const follows = (steps: bigint[], law: (count: number) => number): void => {
+  let sum = 0;
+  steps.forEach((step, i) => {
+    sum += law(i);
+    must(Math.abs(Number(step) / Number(TOTAL) - sum) < EXACT);
+  });
+  must(steps.at(-1) === TOTAL);
+};
+
+const count = (steps: bigint[], below: Below): number => {
+  const drawn = below(TOTAL);
+  return steps.filter((step) => step <= drawn).length;
+};
+
 /** The truth, and of each answer one more copy now and then: how many, and then which. What is cut off
  *  falls on the likeliest number; a table that is only named by its hash is not known here. */
 const sparse: Maker = ({ gamma, most: stated }, sampler, k) => {
   must(has(sampler, "bits copies_steps gamma"));
   const chosen = chance(sampler.gamma, sampler, gamma);
-  if (/^sha256:[0-9a-f]{64}$/.test(sampler.copies_steps as string)) return null;
-  must(Array.isArray(sampler.copies_steps));
-  const steps = sampler.copies_steps.map((step) => {
-    must(typeof step === "string" && /^\d{1,19}$/.test(step));
-    return BigInt(step);
-  });
-  const total = 1n << 62n;
-  const most = steps.indexOf(total);
+  const steps = stepsOf(sampler.copies_steps);
+  if (!steps) return null;
+  const most = steps.indexOf(TOTAL);
   const likeliest = Number((BigInt(k + 1) * BigInt(chosen)) >> 52n);
   const limit = Math.min(k, stated === null ? k : whole(stated));
   must(most >= likeliest && most <= limit && most === steps.length - 1);
@@ -255,18 +276,51 @@ const sparse: Maker = ({ gamma, most: stated }, sampler, k) => {
   const shares = steps.map((_, i) => law.mass[i - law.first] ?? 0);
   const cut = 1 - shares.reduce((sum, share) => sum + share, 0);
   must(most === limit || cut < EXACT); // else it cuts off more than it says
-  let sum = 0;
-  steps.forEach((step, i) => {
-    sum += shares[i]! + (i === likeliest ? cut : 0);
-    must(Math.abs(Number(step) / Number(total) - sum) < EXACT);
-  });
+  follows(steps, (i) => shares[i]! + (i === likeliest ? cut : 0));
   return envelopes(k, 1 + most, (truth, below) => {
-    const drawn = below(total);
-    const copies = steps.filter((step) => step <= drawn).length;
+    const copies = count(steps, below);
     const others = new Set<number>();
     while (others.size < copies) others.add(pick(below, k));
     return [truth, ...others];
   });
+};
+
+const poisson = (mean: number) => {
+  let term = Math.exp(-mean);
+  return (count: number) => (count ? (term *= mean / count) : term);
+};
+
+/** The truth and pairs; some people carry noise, too, and send all slots. Messages with + come first, then
+ *  those with −, then the one that says nothing. */
+const carriers: Maker = (parameters, sampler, k) => {
+  must(has(sampler, "bits carriers clump_steps clumps_steps pairs_steps"));
+  const carrier = chance(sampler.carriers, sampler, parameters.carriers);
+  const [people, fewest, most] = [whole(parameters.people), whole(parameters.fewest), whole(parameters.most, 3)];
+  const { central_epsilon: rate, pairs: mean } = parameters as Record<string, number>;
+  must(rate! > 0 && rate! <= 300 && mean! > 0 && mean! < Infinity && fewest <= people);
+  const [pairs, clumps, clump] = [stepsOf(sampler.pairs_steps), stepsOf(sampler.clumps_steps), stepsOf(sampler.clump_steps)];
+  if (!pairs || !clumps || !clump) return null;
+  const clumpiness = -Math.log(-Math.expm1(-rate!));
+  follows(pairs, poisson((k * mean!) / people));
+  follows(clumps, poisson((2 * k * clumpiness) / fewest));
+  follows(clump, (more) => Math.exp(-rate! * (more + 1)) / (more + 1) / clumpiness);
+  const made = envelopes(2 * k + 1, most, (truth, below) => {
+    const carries = coin(below, carrier, 52);
+    const sent = [truth];
+    for (let left = count(pairs, below); left > 0; left--) {
+      const answer = pick(below, k);
+      sent.push(answer, k + answer);
+    }
+    if (carries) {
+      for (let left = count(clumps, below); left > 0; left--) {
+        const kind = pick(below, 2 * k);
+        sent.push(...new Array<number>(1 + count(clump, below)).fill(kind));
+      }
+      while (sent.length < most) sent.push(2 * k);
+    }
+    return sent.slice(0, most);
+  });
+  return { ...made, absent: hex(bigEndian(2 * k + 1, made.messageBytes)) };
 };
 
 export const MORE: Known = new Map([
@@ -280,6 +334,7 @@ export const MORE: Known = new Map([
   ["dummies", [dummies, "dummies k name", 0]],
   ["zero-sum", [zeroSum, "gamma k name", 0]],
   ["sparse", [sparse, "gamma k most name", 0]],
+  ["near-central-carriers", [carriers, "carriers central_epsilon fewest k most name pairs people", 0]],
   ["zero-sum-count", [zeroSumCount, "gamma name", 2]],
   ["coins", [coins, "coins name", 2]],
 ]);

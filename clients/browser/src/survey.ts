@@ -1,6 +1,6 @@
 /** A survey: read, checked against its name and against itself, and what it promises. */
 
-import { crowdEpsilon, MOST_PEOPLE, type Law } from "./bound.js";
+import { composedEpsilon, crowdEpsilon, MOST_PEOPLE, type Law } from "./bound.js";
 import { sha256, unhex } from "./bytes.js";
 import { has, isFields, isWhole, parsed, type Fields } from "./canonical.js";
 import type { Device } from "./devices.js";
@@ -8,12 +8,13 @@ import { ShoalError } from "./errors.js";
 import { hostOf } from "./hosts.js";
 import { deviceOf } from "./mechanisms.js";
 import { LARGEST, OVERHEAD, SUITE } from "./sealing.js";
-import type { Admission, Survey } from "./types.js";
+import type { Admission, Answer, One, Question, Survey } from "./types.js";
 
 const MOST_IN_A_BATCH = 1e10;
 const MOST_REPORTS = 1000;
 const LARGEST_LOCAL = 5; // of each of several reports
 const LEAST_DELTA = 1e-30;
+const LEAST_COMPOSED_DELTA = 1e-9; // of several questions
 const LEAST = 5e-324; // above 0
 const LATEST = 1e15; // seconds
 const MOST_ENTITLED = 1e10; // more people than there are
@@ -23,14 +24,20 @@ const BEYOND = 1.1; // what no other computation explains, with so many people a
 const LEAST_CROWD = 1000;
 const TIGHT_LOCAL = 4;
 
-const devices = new WeakMap<Survey, Device & { proved?: number }>();
+const MOST_QUESTIONS = 20;
+const MOST_CELLS = 10_000; // answers of all groups together
+const NONE = "(none)"; // the answer of those who skip one of several questions
 
-/** The mechanism of a survey that was read here. */
-export function deviceFor(survey: Survey): Device & { proved?: number } {
-  const found = devices.get(survey);
+const read = new WeakMap<Survey, { devices: readonly Device[]; proved?: number }>();
+
+/** The mechanisms of a survey that was read here, one for each question. */
+function knownOf(survey: Survey): { devices: readonly Device[]; proved?: number } {
+  const found = read.get(survey);
   if (!found) throw new ShoalError("tampered", "This survey was not read by this client.");
   return found;
 }
+
+export const devicesFor = (survey: Survey): readonly Device[] => knownOf(survey).devices;
 
 /** Text that shows something: these are spaces here or in Python. */
 const isText = (value: unknown, longest = 2000): boolean =>
@@ -50,20 +57,53 @@ const isAdmission = (value: unknown): boolean =>
       isWhole(value.entitled, 1, MOST_ENTITLED) &&
       isWhole(value.dishonest, 0, value.entitled - 1);
 
+const areTexts = (value: unknown, least = 0): value is string[] =>
+  Array.isArray(value) &&
+  value.every((text) => isText(text, 200)) &&
+  new Set(value).size === value.length &&
+  value.length >= least;
+
+/** What there is of one question; its numbers are checked elsewhere. */
+const soundQuestion = ({ question, answers, by, groups }: Fields): Record<string, unknown> => ({
+  question: isText(question),
+  answers: areTexts(answers),
+  // A mechanism has every answer in every group.
+  ...(groups === undefined
+    ? {}
+    : { by: isText(by), groups: areTexts(groups, 2) && areTexts(answers, 2) && groups.length * answers.length <= MOST_CELLS }),
+  mechanism: 1,
+  sampler: 1,
+  message_bytes: 1,
+  slots: 1,
+});
+
+/** Whether these are several questions, each with a name, and an answer, and group, for those who skip it. */
+const areQuestions = (value: unknown): boolean =>
+  Array.isArray(value) &&
+  value.length > 1 &&
+  value.length <= MOST_QUESTIONS &&
+  value.every((each) => {
+    if (!isFields(each)) return false;
+    const ends = [each.answers, each.groups].map((texts) => (texts as unknown[] | undefined)?.at?.(-1) ?? NONE);
+    const named = typeof each.name === "string" && /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}$/.test(each.name);
+    return !wrongOf(each, { ...soundQuestion(each), name: named && ends.every((last) => last === NONE) });
+  }) &&
+  new Set(value.map(({ name }) => name)).size === value.length;
+
+/** The first field that is not sound; `fields` if there are others. */
+function wrongOf(told: Fields, sound: Record<string, unknown>): string | undefined {
+  const names = Object.keys(sound);
+  return has(told, names.sort().join(" ")) ? names.find((name) => !sound[name]) : "fields";
+}
+
 /** The first field that cannot be right by itself; `fields` if there are others than a survey has. */
 function wrongField(told: Fields): string | undefined {
-  const { answers, batches, not_before } = told as {
-    answers: unknown[];
-    batches: Record<string, number>;
-  } & Record<string, number>;
-  const sound: Record<string, unknown> = {
+  const several = told.version === 3 && told.groups === undefined;
+  const { batches, not_before } = told as { batches: Record<string, number> } & Record<string, number>;
+  return wrongOf(told, {
     name: isText(told.name),
-    question: isText(told.question),
     purpose: isText(told.purpose),
-    answers:
-      Array.isArray(answers) &&
-      answers.every((answer) => isText(answer, 200)) &&
-      new Set(answers).size === answers.length,
+    ...(several ? { questions: areQuestions(told.questions) } : soundQuestion(told)),
     batches:
       has(batches, "max_age minimum small target") &&
       isWhole(batches.minimum, 2) &&
@@ -73,7 +113,7 @@ function wrongField(told: Fields): string | undefined {
     shuffler: isParty(told.shuffler),
     analyzer: isParty(told.analyzer),
     epsilon: isWithin(told.epsilon, LEAST, Infinity),
-    delta: isWithin(told.delta, LEAST_DELTA, 1 - 2 ** -53),
+    delta: isWithin(told.delta, several ? LEAST_COMPOSED_DELTA : LEAST_DELTA, 1 - 2 ** -53),
     participation: isWithin(told.participation, LEAST),
     reports_per_person: isWhole(told.reports_per_person, 1, MOST_REPORTS),
     not_before: isWhole(not_before),
@@ -81,16 +121,10 @@ function wrongField(told: Fields): string | undefined {
     token_bytes: isWhole(told.token_bytes),
     // These are checked elsewhere.
     kind: 1,
-    version: 1,
-    mechanism: 1,
-    sampler: 1,
-    message_bytes: 1,
-    slots: 1,
+    version: told.groups === undefined || told.version === 3,
     suite: 1,
     ...(told.version === 1 ? { dishonest: isWithin(told.dishonest, 0) } : { admission: isAdmission(told.admission) }),
-  };
-  const names = Object.keys(sound);
-  return has(told, names.sort().join(" ")) ? names.find((name) => !sound[name]) : "fields";
+  });
 }
 
 /** Names as they are usual here: `not_after` becomes `notAfter`. */
@@ -112,59 +146,86 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   unless((wanted ?? id) === id, "it was changed, or it is another one than was asked for");
   const told = parsed(bytes)!;
   unless(told?.kind === "survey", "it is not canonical JSON");
-  const { version, suite, answers, mechanism, slots, reports_per_person: reports } = told as Record<string, number> & Fields;
-  able(version === 1 || version === 2, `surveys of version ${version}`);
+  const { version, suite, reports_per_person: reports } = told as Record<string, number> & Fields;
+  able(version === 1 || version === 2 || version === 3, `surveys of version ${version}`);
   const { kind } = (told.admission ?? {}) as Fields;
   able(version === 1 || kind === "open" || kind === "invited", "how people are admitted to this survey");
   const field = wrongField(told);
   right(!field, field!);
   able((suite as unknown) === SUITE, `how to seal with ${suite}`);
   able(!told.token_bytes, "how to get the tokens that this survey needs");
-  let device;
-  try {
-    device = await deviceOf(mechanism as unknown as Fields, told.sampler as Fields, (answers as unknown as string[]).length);
-  } catch (error) {
-    if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
-    right(false, "sampler");
+  const several = told.questions !== undefined;
+  const devices: Device[] = [];
+  const questions: Question[] = [];
+  let size = 0;
+  for (const part of several ? (told.questions as Fields[]) : [{ ...told, name: "" } as Fields]) {
+    const { name, question, answers, by = "", groups = [], mechanism, slots } = part as unknown as Question & { mechanism: Fields; slots: number };
+    let device;
+    try {
+      device = await deviceOf(mechanism, part.sampler as Fields, answers.length * (groups.length || 1));
+    } catch (error) {
+      if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
+      right(false, "sampler");
+    }
+    able(device, "the mechanism of this survey");
+    const { messageBytes, epsilon, range } = device!;
+    size += slots * (OVERHEAD + messageBytes);
+    right(messageBytes === part.message_bytes && device!.slots === slots && size <= LARGEST, "slots");
+    right(!device!.absent || (reports === 1 && !several), "mechanism"); // these may not leave slots out
+    right(reports! * (several ? (told.questions as Fields[]).length : 1) <= MOST_REPORTS, "reports_per_person");
+    right((reports === 1 && !several) || epsilon <= LARGEST_LOCAL || epsilon === Infinity, "mechanism");
+    devices.push(device!);
+    questions.push({ name, question, answers, by, groups, range, mechanism: (mechanism as Fields).name as string });
   }
-  able(device, "the mechanism of this survey");
-  const { messageBytes, epsilon, range } = device!;
-  const each = OVERHEAD + messageBytes;
-  right(messageBytes === told.message_bytes && device!.slots === slots && slots! * each <= LARGEST, "slots");
-  right(reports === 1 || epsilon <= LARGEST_LOCAL || epsilon === Infinity, "mechanism");
+  const only = { question: told.name, answers: [], range: null, mechanism: "" };
   const survey = Object.freeze({
     ...renamed(told),
     ...(told.batches as object),
     admission: (told.admission as Admission | undefined) ?? { kind: "open", dishonest: told.dishonest as number },
+    ...(several ? only : questions[0]),
+    name: told.name,
+    questions,
     id,
     bytes: bytes.slice(),
-    range,
-    mechanism: (mechanism as unknown as Fields).name,
-    localEpsilon: epsilon,
-    reportBytes: OVERHEAD + slots! * each,
+    localEpsilon: devices.reduce((sum, { epsilon }) => sum + epsilon, 0),
+    reportBytes: OVERHEAD + size,
   }) as unknown as Survey;
-  devices.set(survey, device!);
+  read.set(survey, { devices });
   const { admission, minimum } = survey;
   right(crowdOf(survey) >= 1 && (admission.kind === "open" || minimum <= reports! * admission.entitled), "minimum");
   return survey;
 }
 
-/** An answer as the survey's mechanism takes it; one that cannot be used is not repeated. */
-export function valueOf(survey: Survey, answer: string | number): number {
-  if (survey.range) {
-    const [low, high] = survey.range;
+/** An answer to each question as its mechanism takes it; one that cannot be used is not repeated. */
+export function valuesOf({ questions }: Survey, answer: Answer): number[] {
+  if (questions.length === 1) return [valueOf(questions[0]!, answer as One)];
+  const given = (Object(answer) === answer ? answer : { "": 0 }) as { readonly [name: string]: One | null };
+  const names = questions.map(({ name }) => name);
+  if (!Object.keys(given).every((name) => names.includes(name))) {
+    throw new ShoalError("refused", `This survey has several questions, to be answered by name: ${names.join(", ")}.`);
+  }
+  return questions.map((question) => valueOf(question, given[question.name] ?? (question.groups.length ? [null, null] : NONE)));
+}
+
+function valueOf({ name, range, answers, groups }: Question, answer: One): number {
+  if (range) {
+    const [low, high] = range;
     if (typeof answer === "number" && answer >= low && answer <= high) return answer;
     throw new ShoalError("refused", `An answer to this survey is a number from ${low} to ${high}.`);
   }
-  const value = survey.answers.indexOf(answer as string);
-  if (value < 0) throw new ShoalError("refused", "This is not one of the survey's answers.");
-  return value;
+  const lists = groups.length ? [groups, answers] : [answers];
+  const texts = [answer].flat() as (string | null)[];
+  const places = lists.map((list, i) => list.indexOf(texts[i] ?? (name && NONE)));
+  if (texts.length !== lists.length || places.includes(-1)) {
+    throw new ShoalError("refused", "This is not one of the survey's answers.");
+  }
+  return places.reduce((code, place) => code * answers.length + place, 0);
 }
 
 /** People among whom each of one person's reports hides in the smallest batch, that person included. */
 export function crowdOf({ version, minimum, admission: { dishonest }, reportsPerPerson }: Survey): number {
   // R reports of each dishonest person are no crowd.
-  if (version === 2) return Math.floor(Math.max(0, minimum - reportsPerPerson * dishonest) / reportsPerPerson);
+  if (version > 1) return Math.floor(Math.max(0, minimum - reportsPerPerson * dishonest) / reportsPerPerson);
   // The share as it was written: 0.1 is one tenth, not the float next to it.
   const [digits, exponent] = dishonest.toExponential().split(/\.?e/) as [string, string];
   const [whole, places = ""] = digits.split(".") as [string, string?];
@@ -186,23 +247,33 @@ export function deltaTakingPart({ delta, participation, reportsPerPerson }: Surv
 
 /** ε of all of a person's reports at the smallest batch that this device can prove, or Infinity. */
 export function provedEpsilon(survey: Survey): number {
-  const device = deviceFor(survey);
+  const known = knownOf(survey);
   const reports = survey.reportsPerPerson;
-  const each = (law: Law) => crowdEpsilon(law, crowdOf(survey), deltaTakingPart(survey) / reports);
-  // Without laws there is no ε₀ either, which is Infinity then.
-  return (device.proved ??=
-    reports * Math.min(device.epsilon, device.laws.length ? Math.max(...device.laws.map(each)) : Infinity));
+  const { devices } = known;
+  const crowd = crowdOf(survey);
+  const delta = deltaTakingPart(survey);
+  const rounds = reports * devices.length;
+  const proved = (): number => {
+    // Epsilons and equal parts of delta add up, over all reports and questions.
+    const each = (law: Law) => crowdEpsilon(law, crowd, delta / rounds);
+    // Without laws there is no ε₀ either, which is Infinity then.
+    if (devices.some(({ laws }) => !laws.length)) return Infinity;
+    const added = devices.reduce((sum, { epsilon, laws }) => sum + Math.min(epsilon, Math.max(...laws.map(each))), 0);
+    const laws = devices.map((device) => device.laws);
+    return rounds > 1 ? Math.min(reports * added, composedEpsilon(laws, reports, crowd, delta)) : added;
+  };
+  return (known.proved ??= proved());
 }
 
 /**
  * Whether the promise is more than can be kept. This is said only where this device proves nearly what
- * anybody can: one report, many people, a small ε₀, and a crowd that makes half of it or less. Elsewhere
+ * anybody can: one report to one question, many people, a small ε₀, and a crowd that makes half of it or less. Elsewhere
  * its grids are too coarse, and a promise that it cannot prove may be true.
  */
 export function isBroken(survey: Survey): boolean {
-  const { epsilon, loose } = deviceFor(survey);
+  const [{ epsilon, loose }, more] = devicesFor(survey) as [Device, Device?];
   const [crowd, proved] = [crowdOf(survey), provedEpsilon(survey)];
-  const near = survey.reportsPerPerson === 1 && crowd >= LEAST_CROWD && crowd <= MOST_PEOPLE && epsilon <= TIGHT_LOCAL;
+  const near = !more && survey.reportsPerPerson === 1 && crowd >= LEAST_CROWD && crowd <= MOST_PEOPLE && epsilon <= TIGHT_LOCAL;
   return near && !loose && proved <= epsilon / 2 && proved > survey.epsilon * BEYOND;
 }
 

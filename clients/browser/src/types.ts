@@ -37,19 +37,43 @@ export interface Party {
   readonly fingerprint: string;
 }
 
+/** One of a survey's questions. */
+export interface Question {
+  /** What programs call it; empty if it is the only one. */
+  readonly name: string;
+  readonly question: string;
+  /** The labels of a mechanism for answers; empty for numbers. The last one of several questions is
+   *  that of whoever skips it. */
+  readonly answers: readonly string[];
+  /** What is asked about the groups that answers are counted by; empty if they are not. */
+  readonly by: string;
+  readonly groups: readonly string[];
+  /** The bounds of a mechanism for numbers, which has to be answered. */
+  readonly range: readonly [number, number] | null;
+  /** The name of the mechanism. */
+  readonly mechanism: string;
+}
+
+/** An answer to a question: a text, a number, or a group and a text where answers are by groups. Of
+ *  several questions, null skips either. */
+export type One = string | number | readonly [string | null, string | null];
+
+/** An answer to the only question, or to several by their names; null or nothing skips one. */
+export type Answer = One | { readonly [name: string]: One | null };
+
 /** A survey that was read and checked. Its fields are those of its configuration. */
 export interface Survey {
   readonly id: string;
   readonly version: number;
   readonly bytes: Uint8Array;
   readonly name: string;
+  /** The only question, or what several are called together. */
   readonly question: string;
   readonly purpose: string;
-  /** The labels of a mechanism for answers; empty for numbers. */
+  readonly questions: readonly Question[];
+  /** Of the only question, as are these; of several there are none here. */
   readonly answers: readonly string[];
-  /** The bounds of a mechanism for numbers. */
   readonly range: readonly [number, number] | null;
-  /** The name of the mechanism. */
   readonly mechanism: string;
   readonly minimum: number;
   readonly target: number;

@@ -28,7 +28,7 @@ test("recorded reports open, and so do those that are sealed here", async () => 
       assert.deepEqual(await messagesOf(unhex(report), unhex(id), { shuffler, analyzer }, size), messages[i]);
     }
     const party = (key) => ({ raw: unhex(key.public), number: key.number });
-    const made = await sealing.seal(unhex(id), unhex(messages[0].join("")), slots, {
+    const made = await sealing.seal(unhex(id), unhex(messages[0].join("")), [[slots, size]], {
       shuffler: party(shuffler),
       analyzer: party(analyzer),
     });
@@ -82,7 +82,7 @@ test("recorded lists of keys verify, and no others", async () => {
 for (const { name, survey, local_epsilon: local, draws } of recorded.mechanisms) {
   test(`${name}: the same draws make the same messages`, async () => {
     const found = await read(survey);
-    const device = surveys.deviceFor(found);
+    const device = surveys.devicesFor(found)[0];
     if (local === null) assert.equal(found.localEpsilon, Infinity);
     else assert.ok(Math.abs(found.localEpsilon - local) < 1e-13 * local, `${found.localEpsilon} ${local}`);
     for (const { value, drawn, messages } of draws) {
@@ -101,7 +101,7 @@ for (const { name, survey, local_epsilon: local, draws } of recorded.mechanisms)
 test("bits of answers are packed in the same way", async () => {
   for (const { name, survey, local_epsilon: local, rows } of recorded.bits) {
     const found = await read(survey);
-    const device = surveys.deviceFor(found);
+    const device = surveys.devicesFor(found)[0];
     assert.ok(Math.abs(found.localEpsilon - local) < 1e-12 * local);
     if (name !== "unary") continue;
     for (const { bits, row } of rows) {
@@ -115,7 +115,7 @@ test("bits of answers are packed in the same way", async () => {
 test("a subset has its size, and the truth in it if the draw says so", async () => {
   const { survey } = recorded.bits.at(-1);
   const told = JSON.parse(survey).sampler;
-  const device = surveys.deviceFor(await read(survey));
+  const device = surveys.devicesFor(await read(survey))[0];
   for (const truth of [0, 5, 10]) {
     for (const first of [0, told.with - 1, told.with, told.total - 1]) {
       let calls = 0;

@@ -3,10 +3,13 @@ r"""A batch as one file: what it is, and all its records in a uniformly random o
 ::
 
     "shoal/1 batch\n" length[4] header records
+    "shoal/1 batch\n" length[4] header records of question 1 ... records of question q
 
 The header is canonical JSON (RFC 8785) of survey, batch, key, reports, records and record_bytes;
-its length is big-endian. One object holds everything, so that no reader ever sees the header of one
-run beside the records of another. Its digest is the SHA-256 of the whole file.
+its length is big-endian. With several questions it has a list ``sections`` of records and
+record_bytes instead, one of each; every section is in a random order of its own. One object holds
+everything, so that no reader ever sees the header of one run beside the records of another. Its
+digest is the SHA-256 of the whole file.
 """
 
 from __future__ import annotations
@@ -14,55 +17,84 @@ from __future__ import annotations
 import mmap
 import re
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from shoal.sealing import MalformedError, SurveyId, canonical, parsed
+from shoal.values import attributes
 
 MAGIC = b"shoal/1 batch\n"
 LARGEST_HEADER = 4096
 _LENGTH_BYTES = 4
 _LARGEST = 10**15
 _BATCH = re.compile(r"[0-9a-f]{32}")
-_COUNTS = ("reports", "records", "record_bytes")
-_LIMITS = {"key": (0, 255), **dict.fromkeys(_COUNTS, (1, _LARGEST))}
+_COUNTS = ("records", "record_bytes")  # of a section
+_LIMITS = {"key": (0, 255), "reports": (1, _LARGEST)}
 _FIELDS = {"survey", "batch", *_LIMITS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchHeader:
-    """What a batch says about itself: ``key`` is the number of the analyzer's key."""
+    """What a batch says about itself: ``key`` is the number of the analyzer's key.
+
+    ``sections`` are the number of records, and the bytes of one, for each question.
+    """
 
     survey: SurveyId
     batch: str
     key: int
     reports: int
-    records: int
-    record_bytes: int
+    sections: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
         if not _BATCH.fullmatch(self.batch):
             raise _malformed("a batch named by 32 lower-case hexadecimal digits")
         for name, (least, most) in _LIMITS.items():
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise _malformed(f"a whole number {name} from {least} to {most}")
-        if self.records % self.reports:
-            raise _malformed("the same number of records in every report")
+            _check_count(name, getattr(self, name), least, most)
+        for section in self.sections:
+            for name, value in zip(_COUNTS, section, strict=True):
+                _check_count(name, value, 1, _LARGEST)
+            if section[0] < self.reports:
+                raise _malformed("a record of every report at least")
+
+    @property
+    def records(self) -> int:
+        """Of all sections."""
+        return sum(records for records, _ in self.sections)
 
     def to_bytes(self) -> bytes:
         """The beginning of the file, up to the first record."""
-        written = canonical({**vars(self), "survey": str(self.survey)})
+        sections = [dict(zip(_COUNTS, section, strict=True)) for section in self.sections]
+        held = {"sections": sections} if len(sections) > 1 else sections[0]
+        about = {"survey": str(self.survey), **attributes(self, "batch", *_LIMITS)}
+        written = canonical({**about, **held})
         return MAGIC + len(written).to_bytes(_LENGTH_BYTES, "big") + written
 
     @classmethod
     def from_bytes(cls, written: bytes) -> BatchHeader:
         """The header that these bytes of canonical JSON are."""
         stored: dict[str, Any] = dict(parsed(written))
+        several = stored.pop("sections", None)
+        sections: list[Any] = [{name: stored.pop(name, None) for name in _COUNTS}]
+        if several is not None:
+            one = any(value is not None for value in sections[0].values())
+            if one or not isinstance(several, list) or len(several) < 2:
+                raise _malformed("records and record_bytes, or a list of several sections")
+            sections = several
         texts = [stored.get(name) for name in ("survey", "batch")]
         if set(stored) != _FIELDS or not all(isinstance(text, str) for text in texts):
-            raise _malformed(f"a header of {', '.join(sorted(_FIELDS))}")
-        return cls(**{**stored, "survey": SurveyId.from_text(stored["survey"])})
+            raise _malformed(f"a header of {', '.join(sorted(_FIELDS))} and records")
+        if not all(isinstance(each, dict) and set(each) == set(_COUNTS) for each in sections):
+            raise _malformed(f"sections of {' and '.join(_COUNTS)}")
+        shapes = tuple((each["records"], each["record_bytes"]) for each in sections)
+        survey = SurveyId.from_text(stored["survey"])
+        return cls(**{**stored, "survey": survey}, sections=shapes)
+
+
+def _check_count(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise _malformed(f"a whole number {name} from {least} to {most}")
 
 
 @dataclass(frozen=True)
@@ -93,9 +125,22 @@ class BatchFile:
             raise _malformed(f"a whole header of at most {LARGEST_HEADER} bytes")
         header = BatchHeader.from_bytes(bytes(data[start : start + length]))
         body = data[start + length :]
-        if len(body) != header.records * header.record_bytes:
-            raise _malformed(f"{header.records} records of {header.record_bytes} bytes")
-        return cls(header, body)
+        batch = cls(header, body)
+        if len(body) != batch.ends[-1]:
+            held = " and ".join(f"{records} records of {size}" for records, size in header.sections)
+            raise _malformed(f"{held} bytes")
+        return batch
+
+    @property
+    def ends(self) -> list[int]:
+        """Where the sections of the body begin, and where the last one ends."""
+        sizes = (records * size for records, size in self.header.sections)
+        return list(accumulate(sizes, initial=0))
+
+    @property
+    def sections(self) -> list[memoryview]:
+        """The records of each question, one after the other."""
+        return [self.body[start:end] for start, end in pairwise(self.ends)]
 
 
 def _malformed(expected: str) -> MalformedError:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -26,9 +26,9 @@ import numpy.typing as npt
 
 from shoal import checks, randomness
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import Envelope, FramingError, KeyPair
+from shoal.sealing import Envelope, FramingError, KeyPair, PublicKey
 from shoal.service.errors import ServiceError
-from shoal.service.wire import HEADER_BYTES, VERSION, Wire
+from shoal.service.wire import HEADER_BYTES, VERSION, Section, Wire
 
 TAG_BYTES = 16
 CHUNK = 2000  # envelopes handed to a process at a time
@@ -61,8 +61,9 @@ class _Task(Generic[Given, Made]):
 class OpenedReports:
     """Sealed messages of whole reports, by the number of the analyzer's key that opens them.
 
-    ``by_key`` has the records of ``counts[key]`` reports, in an order that means nothing;
-    ``rejected`` reports did not open; ``unopened`` are they, one after the other.
+    ``by_key`` has the records of ``counts[key]`` reports, section after section, each in an order
+    that means nothing; ``rejected`` reports did not open; ``unopened`` are they, one after the
+    other.
     """
 
     by_key: dict[int, bytes]
@@ -157,45 +158,66 @@ class Pool(AbstractContextManager["Pool"]):
 
         If the analyzer's keys are ``known``, what is for another is rejected, too.
         """
-        whole = wire.outer.capacity
         opened = list(self._opened(wire.outer, pair, body))
-        fits = np.array([sealed is not None and len(sealed) == whole for sealed in opened])
-        rows = _rows(
-            [sealed for sealed in opened if sealed is not None and len(sealed) == whole], whole
-        )[:, : wire.opened_bytes]
-        heads = rows.reshape(len(rows), wire.slots, wire.record_bytes)[:, :, :HEADER_BYTES]
-        # A report whose messages are for several keys would tell them from others.
-        alike = (heads == heads[:, :1]).all(axis=(1, 2)) & (heads[:, 0, 0] == VERSION)
-        keys = heads[:, 0, 1]
-        if known is not None:
-            alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
-        fits[fits] = alike
-        numbers = np.unique(keys[alike]).tolist()
-        mixed = {key: _mixed(rows[alike & (keys == key)]) for key in numbers}
+        lengths = np.array([-1 if sealed is None else len(sealed) for sealed in opened])
+        fits = np.zeros(len(opened), dtype=bool)
+        parts: dict[int, list[bytes]] = defaultdict(list)
+        counts: Counter[int] = Counter()
+        for length in np.unique(lengths).tolist():  # one, unless slots may be left out
+            sections, places = wire.held(length), np.flatnonzero(lengths == length)
+            if not sections:
+                continue
+            rows = _rows([opened[place] or b"" for place in places], length)
+            heads = np.concatenate([_heads(rows, section) for section in sections], axis=1)
+            # A report whose messages are for several keys would tell them from others.
+            alike = (heads == heads[:, :1]).all(axis=(1, 2)) & (heads[:, 0, 0] == VERSION)
+            keys = heads[:, 0, 1]
+            if known is not None:
+                alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
+            fits[places] = alike
+            for key in np.unique(keys[alike]).tolist():
+                mine = rows[alike & (keys == key)]
+                parts[key].append(_apart(mine, sections))
+                counts[key] += len(mine)
         return OpenedReports(
-            by_key={key: part.tobytes() for key, part in mixed.items()},
-            counts={key: len(part) for key, part in mixed.items()},
-            rejected=len(fits) - int(alike.sum()),
+            by_key={key: _joined(parts[key], wire) for key in sorted(parts)},
+            counts=dict(counts),
+            rejected=len(fits) - int(fits.sum()),
             unopened=_rows([body], wire.report_bytes)[~fits].tobytes(),
         )
 
-    def open_records(self, wire: Wire, pair: KeyPair, body: bytes) -> OpenedRecords:
+    def seal_copies(
+        self, section: Section, message: bytes, key: PublicKey, copies: int
+    ) -> Iterator[bytes]:
+        """So many records of one message, sealed each by itself."""
+        numbers = [CHUNK] * (copies // CHUNK) + [copies % CHUNK]
+        yield from self.map(partial(_copies, section, message, key), filter(None, numbers))
+
+    def open_records(self, section: Section, pair: KeyPair, body: bytes) -> OpenedRecords:
         """The records of a body, which has one or more of them, opened with the analyzer's key."""
+        size = section.message_bytes
         opened = [
-            message if message is not None and len(message) == wire.message_bytes else None
-            for message in self._opened(wire.inner, pair, body)
+            message if message is not None and len(message) == size else None
+            for message in self._opened(section.inner, pair, body, details=section.context)
         ]
         return OpenedRecords(
-            messages=_rows([each for each in opened if each is not None], wire.message_bytes),
+            messages=_rows([each for each in opened if each is not None], size),
             opens=np.array([each is not None for each in opened]),
         )
 
-    def _opened(self, envelope: Envelope, pair: KeyPair, body: bytes) -> Iterator[bytes | None]:
+    def _opened(
+        self, envelope: Envelope, pair: KeyPair, body: bytes, *, details: bytes = b""
+    ) -> Iterator[bytes | None]:
         if not body or len(body) % envelope.size:
             raise FramingError(len(body), f"one or more records of {envelope.size} bytes")
-        work = partial(envelope.open_all, pair=pair)
+        work = partial(envelope.open_all, pair=pair, details=details)
         for part in self.map(work, _pieces(body, envelope.size, self.width)):
             yield from part
+
+
+def _copies(section: Section, message: bytes, key: PublicKey, number: int) -> bytes:
+    rows = np.tile(np.frombuffer(message, dtype=np.uint8), (number, 1))
+    return replace(section, slots=number).seal(rows, key)
 
 
 def tags_of(body: bytes | memoryview, size: int) -> list[bytes]:
@@ -220,6 +242,25 @@ def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:
 
 def _rows(parts: list[bytes], length: int) -> Rows:
     return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, length)
+
+
+def _heads(rows: Rows, section: Section) -> Rows:
+    """The headers of a section's records, report by report."""
+    shape = (len(rows), section.slots, section.record_bytes)
+    return rows[:, section.start : section.end].reshape(shape)[:, :, :HEADER_BYTES]
+
+
+def _apart(rows: Rows, sections: Iterable[Section]) -> bytes:
+    """Opened reports cut into their sections, each in an order of its own."""
+    cut = (rows[:, section.start : section.end] for section in sections)
+    return b"".join(_mixed(section).tobytes() for section in cut)
+
+
+def _joined(parts: list[bytes], wire: Wire) -> bytes:
+    """Reports of one key; those that leave slots out come by their sizes, which no order shows."""
+    if wire.absent is None:
+        return parts[0]
+    return _mixed(_rows(parts, wire.sections[0].record_bytes)).tobytes()
 
 
 def _mixed(rows: Rows) -> Rows:

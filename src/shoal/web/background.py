@@ -189,9 +189,9 @@ class Crowd:
         guarantees = {valid: guaranteed(survey, valid) for valid in sizes(survey)}
         curve = [(valid, each.epsilon) for valid, each in guarantees.items() if each is not None]
         honest = survey.honest(survey.batches.minimum)
-        fakes = if_made_up(survey.device, survey.terms, honest, FAKE_FRACTIONS)
+        fakes = if_made_up(survey.devices, survey.terms, honest, FAKE_FRACTIONS)
         unchecked = MADE_UP if survey.admission.caveat else ()
-        made_up = if_made_up(survey.device, survey.terms, smallest, unchecked)
+        made_up = if_made_up(survey.devices, survey.terms, smallest, unchecked)
         return cls(tuple(curve), tuple(fakes), tuple(made_up))
 
 

@@ -207,7 +207,7 @@ class Dashboard:
             pages=pages,
             under_way=under_way(self._store.collections.of(name)) if scope else (),
             keys=self._keys(survey, now) if scope else None,
-            chart=result and _chart(result.only, snapshot.answers, request),
+            charts=_charts(result.columns if result else (), snapshot.answers, request),
         )
 
     def _keys(self, survey: Survey, now: int) -> dict[str, object]:
@@ -254,16 +254,16 @@ class Dashboard:
             raise UnknownBatchError(batch)
         if row["withheld"] is not None and scope is None:
             raise NotAuthorizedError
-        column = None
+        columns: tuple[ColumnResult, ...] = ()
         if row["withheld"] is None:
-            column = snapshot.of_batch(self._store.collections.find(name, batch))
+            columns = snapshot.of_batch(self._store.collections.find(name, batch))
         return rendering.page(
             "batch.html",
             scope=scope,
             survey=snapshot.survey,
             snapshot=snapshot,
             row=row,
-            chart=column and _chart(column, answers(column), request),
+            charts=_charts(columns, [answers(each) for each in columns], request),
         )
 
     def download(self, request: Request, _scope: TokenScope | None) -> Response:
@@ -301,8 +301,15 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+def _charts(
+    columns: Sequence[ColumnResult], listed: Sequence[Sequence[Answer]], request: Request
+) -> list[AnswerChart | Chart]:
+    """One of each question."""
+    return [_chart(*pair, request) for pair in zip(columns, listed, strict=True)]
+
+
 def _chart(column: ColumnResult, listed: Sequence[Answer], request: Request) -> AnswerChart | Chart:
-    if isinstance(column.estimate, MeanEstimate):
+    if isinstance(column.estimate, MeanEstimate) or column.panels():
         return Chart.of(column)
     wanted = request.query_params.get("order")
     order: Order = next((order for order in ORDERS if order == wanted), "share")

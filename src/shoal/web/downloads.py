@@ -15,7 +15,7 @@ from shoal.explain import plots
 from shoal.explain.text import finite, plain, up
 from shoal.report.charts import SHOWN, items
 from shoal.report.result import Result, statement
-from shoal.service.analyzer.results import SurveyResults, written
+from shoal.service.analyzer.results import FRACTION, SIZE, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate
 from shoal.web.snapshot import Snapshot
@@ -24,6 +24,7 @@ Kind = Literal["svg", "png"]
 
 _JSON = "application/json"
 _NUMBERS = ("share", "low", "high", "standard_error", "count", "mean", "sum")
+_GROUPED = (*FRACTION, *SIZE)
 _WIDTH = 8.0  # inches
 _LETTERS = 40
 # Letters of a drawing stay letters, and are drawn in whatever font has them.
@@ -88,13 +89,16 @@ def parquet(results: SurveyResults) -> bytes:
     """One row per batch and answer, and those of all batches together."""
     import polars as pl
 
+    grouped = any(question.groups for question in results.survey.questions)
     schema: dict[str, pl.DataType] = {
         "survey": pl.String(),
         "batch": pl.String(),
         "status": pl.String(),
         "published": pl.Datetime("ms", "UTC"),
+        **({"question": pl.String()} if results.survey.several else {}),
+        **({"group": pl.String()} if grouped else {}),
         "answer": pl.String(),
-        **dict.fromkeys(_NUMBERS, pl.Float64()),
+        **dict.fromkeys((*_NUMBERS, *(_GROUPED if grouped else ())), pl.Float64()),
         "reports": pl.Int64(),
         "valid": pl.Int64(),
         "honest": pl.Int64(),
@@ -114,11 +118,20 @@ def parquet(results: SurveyResults) -> bytes:
 
 
 def picture(snapshot: Snapshot, kind: Kind) -> bytes:
-    """The chart as ``plot`` draws it, its question above and its guarantee below."""
-    result = cast("Result", snapshot.result)
-    column = result.only
-    labels = tuple(map(_shortened, column.labels))
-    rows = min(max(len(labels), 2), SHOWN)
+    """The charts as ``plot`` draws them, the question above and the guarantee below.
+
+    Of several questions each has its chart beside the others, below its own text.
+    """
+    result, survey = cast("Result", snapshot.result), snapshot.survey
+    columns = [
+        replace(
+            each,
+            column=_shortened(each.column).replace("$", r"\$") if survey.several else "",
+            labels=tuple(map(_shortened, each.labels)),
+        )
+        for each in result.columns
+    ]
+    rows = min(max(2, *(len(each.labels) for each in columns)), SHOWN)
     about = {"Date": None} if kind == "svg" else {}
     file = io.BytesIO()
     with _drawing, plots.applied(), warnings.catch_warnings():
@@ -126,23 +139,26 @@ def picture(snapshot: Snapshot, kind: Kind) -> bytes:
 
         warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks are boxes
         mpl.rcParams.update(_RC)
-        title = textwrap.fill(_plain(column.column).replace("$", r"\$"), 70, max_lines=4)
-        size = _WIDTH, 1.9 + 0.26 * rows
-        below = _below(result, snapshot.survey.admission.caveat)
-        figure, (axes,) = plots.page(title, below, size=size)
-        replace(column, column="", labels=labels).plot(axes)
+        title = textwrap.fill(_plain(survey.title).replace("$", r"\$"), 70, max_lines=4)
+        size = _WIDTH * len(columns), 1.9 + 0.26 * rows
+        below = _below(result, survey.admission.caveat)
+        figure, panels = plots.page(title, below, len(columns), size=size)
+        for column, axes in zip(columns, panels, strict=True):
+            column.plot(axes)
         figure.savefig(file, format=kind, dpi=plots.DOTS_PER_INCH, metadata=about)
     return file.getvalue()
 
 
 def _below(result: Result, caveat: str) -> str:
     guarantee, mean = result.guarantee, ""
-    if isinstance(result.estimate, MeanEstimate):
-        value, interval = items((), result.estimate)[0].cells
-        mean = f"mean: {value}, from {interval}; "
-    what = f"95 % intervals, of the noise alone, among those who answered; {result.n:,} reports"
+    for column in result.columns:
+        if isinstance(column.estimate, MeanEstimate):
+            value, interval = items((), column.estimate)[0].cells
+            mean += f"mean: {value}, from {interval}; "
+    reports = min(column.n for column in result.columns)
+    what = f"95 % intervals, of the noise alone, among those who answered; {reports:,} reports"
     crowd = f" ({caveat})" if caveat else ""
-    warnings = "".join(f"; {text}" for text in result.only.warnings)
+    warnings = "".join(f"; {text}" for text in result.columns[0].warnings)
     epsilon = f"ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}"
     return f"{mean}{what}; {epsilon}{crowd}{warnings}"
 

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from shoal.explain import rendering
 from shoal.explain.text import duration
+from shoal.report.charts import counted
 from shoal.report.result import TEMPLATES, sentences
 from shoal.service.analyzer.decode import REASONS
 from shoal.service.http import requests
@@ -38,6 +39,7 @@ def templates() -> Environment:
         "REASONS": REASONS,
         "asset": assets.asset,
         "coming": coming,
+        "counted": counted,
         "infinity": math.inf,
         "sentences": sentences,
         "short": short,

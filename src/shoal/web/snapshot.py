@@ -21,7 +21,7 @@ from shoal.report.result import ColumnResult, Result
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.ledger import guaranteed
-from shoal.service.analyzer.results import Document, SurveyResults, Version, column
+from shoal.service.analyzer.results import Document, SurveyResults, Version, column, parts_of
 from shoal.service.survey import Survey
 from shoal.values import Estimate
 
@@ -135,26 +135,26 @@ class Snapshot:
         return self.results.result()
 
     @cached_property
-    def bias_bound(self) -> float | None:
-        """By how much dishonest people can have shifted the result; None if that is not known."""
-        bound: float | None = (self.results.combined() or {}).get("bias_bound")
-        return bound
+    def bias_bounds(self) -> list[float | None]:
+        """By how much dishonest people can have shifted each question; None: it is not known."""
+        return [part["bias_bound"] for part in parts_of(self.results.combined() or {})]
 
     @cached_property
-    def answers(self) -> tuple[Answer, ...]:
-        """The largest answers, for a survey that has answers and a result."""
-        return () if self.result is None else answers(self.result.only)
+    def answers(self) -> list[tuple[Answer, ...]]:
+        """The largest answers to each question, for a survey that has a result."""
+        return [] if self.result is None else [answers(each) for each in self.result.columns]
 
-    def of_batch(self, collection: Collection) -> ColumnResult | None:
-        """What a published batch found, as a result like any other, if its counts are there."""
+    def of_batch(self, collection: Collection) -> tuple[ColumnResult, ...]:
+        """What a published batch found, question by question, if its counts are there."""
         counts = collection.counts
-        guarantee = None if counts is None else guaranteed(self.survey, counts.n)
-        if counts is None or guarantee is None:
-            return None
+        guarantee = guaranteed(self.survey, collection.valid or 0) if counts else None
+        if guarantee is None:
+            return ()
+        pairs = zip(self.survey.questions, counts, strict=True)
         try:
-            return column(self.survey, counts, guarantee)
+            return tuple(column(*pair, guarantee) for pair in pairs)
         except ShoalError:
-            return None
+            return ()
 
 
 def under_way(collections: Iterable[Collection]) -> list[str]:

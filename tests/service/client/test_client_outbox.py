@@ -31,7 +31,7 @@ from shoal.service.client import (
     Settings,
     SurveyRefusedError,
 )
-from shoal.service.client.outbox import FILE
+from shoal.service.client.outbox import FILE, VERSION
 
 ONCE = Settings(tries=1)
 
@@ -275,7 +275,7 @@ def test_an_outbox_of_an_earlier_version_goes_on(tmp_path, clock, version, unkno
         flushed = client.flush(everything=True)
         assert (flushed.sent, flushed.waiting) == (1, 1)
     with sqlite3.connect(tmp_path / FILE) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (4,)
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
     database.close()
 
 

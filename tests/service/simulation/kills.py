@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from factories import several
 from service.simulation.parties import (
     DAY,
     HOUR,
@@ -23,6 +24,7 @@ from service.simulation.parties import (
     World,
     survey_of,
 )
+from shoal.randomizers.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.client import Client, Keys, Policy, Settings, seal_many
@@ -31,6 +33,7 @@ from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.survey import Batches
 from shoal.service.wire import VERSION, Wire
 
 MINIMUM = 4
@@ -48,15 +51,41 @@ def one_survey(fingerprints):
     ]
 
 
-def begun(directory, admin=None):
+def two_questions(fingerprints):
+    """Everybody answers both, and with so much noise that only how many answered can be told."""
+    device = RandomizedResponse(k=EVERYBODY + 1, epsilon=5.0)  # the most of several questions
+    return [
+        several(
+            (device, device),
+            name="kills",
+            batches=Batches(minimum=MINIMUM, target=1000, max_age=MAX_AGE),
+            epsilon=10.01,
+            opens=START - 100 * DAY,
+            days=220,
+            **fingerprints,
+        )
+    ]
+
+
+def answers_of(survey, people):
+    """Everybody's own answer, to each question."""
+    numbers = np.asarray(people, dtype=np.int64)
+    if not survey.several:
+        return numbers
+    names = [question.name for question in survey.questions]
+    return np.array([(each,) * len(names) for each in numbers], dtype=[(n, "i8") for n in names])
+
+
+def begun(directory, admin=None, surveys=one_survey):
     """Both parties before the first day, with the reports that are sent by hand."""
-    beginning = Beginning(directory / "beginning", one_survey, admin)
+    beginning = Beginning(directory / "beginning", surveys, admin)
     (survey,) = beginning.surveys
     keys = {}
     for role in ("shuffler", "analyzer"):
         ring = Keyring.open(beginning.place.of(role) / "keys", protection=Protection.none())
         keys[role] = ring.list().current(survey.suite, START)
-    sealed = seal_many(survey, np.arange(EVERYBODY), Keys(keys["analyzer"], keys["shuffler"]))
+    everybody = answers_of(survey, range(EVERYBODY))
+    sealed = seal_many(survey, everybody, Keys(keys["analyzer"], keys["shuffler"]))
     for name in ("reports", "acknowledged"):
         (beginning.place.directory / name).mkdir()
     for name in (*SENDERS, *LATER):
@@ -94,7 +123,7 @@ class Collection:
             transport=self.world.line,
             clock=self.world.clocks["shuffler"],
         )
-        client.report_many(self.survey, np.arange(len(CLIENTS)), job="clients")
+        client.report_many(self.survey, answers_of(self.survey, CLIENTS), job="clients")
         client.close()
 
     def _send(self, name):

@@ -72,7 +72,7 @@ def seal(wire, answer, keys, *, sound):
     if first and name in _sealed:
         return _sealed[name]
     message = np.array([answer], dtype=np.uint8).tobytes()
-    record = wire.inner.seal(message, keys["analyzer"])
+    record = wire.sections[0].inner.seal(message, keys["analyzer"])
     if not sound:
         record = record[:-1] + bytes([record[-1] ^ 1])
     made = record, wire.outer.seal(record, keys["shuffler"])

@@ -77,7 +77,7 @@ class Witness:
 
     def _members(self, number, info, data):
         batch = BatchFile.read(data)
-        width = batch.header.record_bytes
+        width = batch.header.sections[0][1]
         records = [bytes(batch.body[at : at + width]) for at in range(0, len(batch.body), width)]
         assert batch.header.survey == self.surveys[number].id
         assert {record[1] for record in records} == {info.key} == {batch.header.key}
@@ -190,7 +190,11 @@ class Witness:
         return waiting, expired
 
     def _records(self, number, body):
-        width = self.world.shuffler.store.surveys.row(self.surveys[number].id).wire.record_bytes
+        width = (
+            self.world.shuffler.store.surveys.row(self.surveys[number].id)
+            .wire.sections[0]
+            .record_bytes
+        )
         return [body[at : at + width] for at in range(0, len(body), width)]
 
     def _everything_is_collected(self, number):

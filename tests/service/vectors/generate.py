@@ -65,7 +65,7 @@ def case(name, survey, suite):
         "id": str(survey.id),
         "shuffler": written(shuffler),
         "analyzer": written(analyzer),
-        "record_bytes": wire.record_bytes,
+        "record_bytes": wire.sections[0].record_bytes,
         "report_bytes": wire.report_bytes,
         "token": token.hex(),
         "messages": [[row.tobytes().hex() for row in person] for person in slots],
@@ -245,7 +245,7 @@ def mechanisms():
                 "number": key.number,
                 "info": kind._info(key, b"").hex(),
             }
-            for kind in (wire.inner, wire.outer)
+            for kind in (wire.sections[0].inner, wire.outer)
             for key in keys
         ],
     }

@@ -1,24 +1,39 @@
-/** The part of the form that holds the answer: a list, a list to search in, or a number. */
+/** The part of the form that holds the answers: a list, a list to search in, or a number each. */
 
-import type { Survey } from "../index.js";
+import type { Answer, One, Question, Survey } from "../index.js";
 import { found, h } from "./dom.js";
-import { NO_CHOICE, noNumber } from "./words.js";
+import { MAY_SKIP, NO_CHOICE, NO_GROUP, noNumber } from "./words.js";
 
 const FEW = 12; // answers that are all shown; of more, some, and a field to find the others
 const SHOWN = 50;
 
-export interface Chooser {
+type Chosen<T> = { value: T } | { wrong: string; where: HTMLElement };
+
+export interface Chooser<T = Answer> {
   /** The answer, or what is wrong with it. */
-  answer(): { value: string | number } | { wrong: string; where: HTMLElement };
+  answer(): Chosen<T>;
 }
 
-/** What the fieldset holds below the question, where no server has made it. */
-export function fields(survey: Survey): HTMLElement[] {
-  if (survey.range !== null) {
-    const [low, high] = survey.range;
+/** What the fieldset holds below the question, or a fieldset for each, where no server has made it. */
+export function fields({ questions }: Survey): HTMLElement[] {
+  if (questions.length === 1) return fieldsOf(questions[0]!, "answer");
+  return questions.map((question, i) =>
+    h(
+      "fieldset",
+      { class: "asked" },
+      h("legend", {}, h("h3", { class: "question", dir: "auto" }, question.question)),
+      ...(question.range ? [] : [h("p", { class: "purpose" }, MAY_SKIP)]),
+      ...fieldsOf(question, `answer-${i}`),
+    ),
+  );
+}
+
+function fieldsOf({ answers, by, groups, range }: Question, name: string): HTMLElement[] {
+  if (range !== null) {
+    const [low, high] = range;
     const field = h("input", {
       type: "number",
-      name: "answer",
+      name,
       class: "number",
       min: `${low}`,
       max: `${high}`,
@@ -27,8 +42,17 @@ export function fields(survey: Survey): HTMLElement[] {
     });
     return [h("label", { class: "field" }, `Your number, from ${low} to ${high}`, field)];
   }
-  if (survey.answers.length <= FEW)
-    return [h("div", { class: "choices" }, ...survey.answers.map((text, i) => choice(i, text)))];
+  if (!groups.length) return choices(answers, name);
+  const legend = h("legend", { class: "by", dir: "auto" }, by);
+  return [
+    h("div", { class: "own" }, ...choices(answers, name)),
+    h("fieldset", { class: "group" }, legend, ...choices(groups, `${name}-group`)),
+  ];
+}
+
+function choices(answers: readonly string[], name: string): HTMLElement[] {
+  if (answers.length <= FEW)
+    return [h("div", { class: "choices" }, ...answers.map((text, i) => choice(i, text, name)))];
   const find = h("input", { type: "search", class: "find", autocomplete: "off" });
   return [
     h("label", { class: "field" }, "Find your answer", find),
@@ -37,14 +61,56 @@ export function fields(survey: Survey): HTMLElement[] {
   ];
 }
 
+/** Where each question is asked: of several, in a fieldset of its own. */
+const placesOf = ({ questions }: Survey, fieldset: HTMLElement): HTMLElement[] =>
+  questions.length === 1 ? [fieldset] : [...fieldset.querySelectorAll<HTMLElement>(".asked")];
+
 export function chooser(survey: Survey, fieldset: HTMLElement): Chooser {
-  if (survey.range !== null) return number(survey.range, found(fieldset, ".number"));
-  const list = found(fieldset, ".choices");
-  const find = fieldset.querySelector<HTMLInputElement>(".find");
-  if (find !== null) search(survey.answers, find, found(fieldset, ".count"), list);
+  const { questions } = survey;
+  const places = placesOf(survey, fieldset);
+  const each = questions.map((question, i) => chooserOf(question, places[i]!, questions.length === 1 ? "answer" : `answer-${i}`));
+  if (questions.length === 1) return each[0]!;
   return {
     answer() {
-      const chosen = survey.answers[picked(list)];
+      const value: Record<string, One | null> = {};
+      let first: Chosen<never> | undefined;
+      for (const [i, { name, range }] of questions.entries()) {
+        const chosen = each[i]!.answer();
+        if ("value" in chosen) value[name] = chosen.value;
+        else if (range) return chosen;
+        else first ??= chosen;
+      }
+      // Whoever chooses nothing at all has most likely not meant to send.
+      return first && !Object.keys(value).length ? first : { value };
+    },
+  };
+}
+
+function chooserOf(question: Question, place: HTMLElement, name: string): Chooser<One> {
+  const { answers, groups, range } = question;
+  if (range !== null) return number(range, found(place, ".number"));
+  if (!groups.length) return listed(answers, place, name);
+  const own = listed(answers, found(place, ".own"), name);
+  const group = listed(groups, found(place, ".group"), `${name}-group`);
+  return {
+    answer() {
+      const [first, second] = [group.answer(), own.answer()];
+      if ("value" in first && "value" in second) return { value: [first.value, second.value] };
+      // One of the two may be skipped where a question may be.
+      if (question.name && "value" in first) return { value: [first.value, null] };
+      if (question.name && "value" in second) return { value: [null, second.value] };
+      return "value" in second ? { ...(first as { where: HTMLElement }), wrong: NO_GROUP } : second;
+    },
+  };
+}
+
+function listed(answers: readonly string[], place: HTMLElement, name: string): Chooser<string> {
+  const list = found(place, ".choices");
+  const find = place.querySelector<HTMLInputElement>(".find");
+  if (find !== null) search(answers, find, found(place, ".count"), list, name);
+  return {
+    answer() {
+      const chosen = answers[picked(list)];
       if (chosen !== undefined) return { value: chosen };
       return { wrong: NO_CHOICE, where: find ?? found(list, "input") };
     },
@@ -56,27 +122,39 @@ export function shows(survey: Survey, fieldset: HTMLElement): boolean {
   const plain = (text: string | null | undefined): string => (text ?? "").replace(/\s+/g, " ").trim();
   const same = (shown: Element | null | undefined, text: string | undefined): boolean =>
     plain(shown?.textContent) === plain(text);
-  const labels = [...fieldset.querySelectorAll(".choice")];
+  const places = placesOf(survey, fieldset);
   return (
     same(fieldset.querySelector(".question"), survey.question) &&
     same(fieldset.querySelector(".purpose"), survey.purpose) &&
-    labels.length === Math.min(survey.answers.length, SHOWN) &&
-    labels.every(
-      (label, index) =>
-        same(label, survey.answers[index]) && label.querySelector("input")?.value === `${index}`,
-    )
+    places.length === survey.questions.length &&
+    survey.questions.every(({ question, answers, by, groups }, i) => {
+      const place = places[i]!;
+      const lists = (list: ParentNode | null, texts: readonly string[]): boolean => {
+        const labels = [...(list?.querySelectorAll(".choice") ?? [])];
+        return (
+          labels.length === Math.min(texts.length, SHOWN) &&
+          labels.every((label, index) => same(label, texts[index]) && label.querySelector("input")?.value === `${index}`)
+        );
+      };
+      return (
+        same(place.querySelector(".question"), question) &&
+        same(place.querySelector(".by"), by) &&
+        lists(groups.length ? place.querySelector(".own") : place, answers) &&
+        lists(place.querySelector(".group"), groups)
+      );
+    })
   );
 }
 
-function choice(index: number, text: string): HTMLElement {
-  const radio = h("input", { type: "radio", name: "answer", value: `${index}` });
+function choice(index: number, text: string, name: string): HTMLElement {
+  const radio = h("input", { type: "radio", name, value: `${index}` });
   return h("label", { class: "choice" }, radio, h("span", { dir: "auto" }, text));
 }
 
 const picked = (list: Element): number =>
   Number(list.querySelector<HTMLInputElement>(":checked")?.value ?? -1);
 
-function number([low, high]: readonly [number, number], field: HTMLInputElement): Chooser {
+function number([low, high]: readonly [number, number], field: HTMLInputElement): Chooser<number> {
   return {
     answer() {
       const value = field.value.trim() === "" ? NaN : Number(field.value);
@@ -95,6 +173,7 @@ function search(
   find: HTMLInputElement,
   count: HTMLElement,
   list: HTMLElement,
+  name: string,
 ): void {
   const keys = answers.map(folded);
   const show = (): void => {
@@ -103,7 +182,7 @@ function search(
     const fitting = [...keys.keys()].filter((i) => keys[i]?.includes(wanted));
     const shown = fitting.slice(0, SHOWN);
     if (chosen >= 0 && !shown.includes(chosen)) shown.unshift(chosen);
-    list.replaceChildren(...shown.map((i) => choice(i, answers[i] ?? "")));
+    list.replaceChildren(...shown.map((i) => choice(i, answers[i] ?? "", name)));
     const again = list.querySelector<HTMLInputElement>(`[value="${chosen}"]`);
     if (again !== null) again.checked = true;
     const some = Math.min(fitting.length, SHOWN).toLocaleString("en");

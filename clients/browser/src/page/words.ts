@@ -32,6 +32,8 @@ export const INVITED =
 export const CUT_OFF =
   "The invitation in the link is not whole. Type it in below the answers, as it was handed to you, or open the whole link. " +
   "Nothing was sent.";
+export const MAY_SKIP = "You may skip this question: choose nothing, or (none).";
+export const NO_GROUP = "Choose your group, too. Nothing was sent.";
 export const NO_CHOICE = "Choose an answer first. Nothing was sent.";
 export const FORGET =
   "A report that waits is deleted and sent no more, and this device answers no more surveys here " +

@@ -80,7 +80,7 @@ class Handlers:
         """The surveys that are collected here."""
         surveys = await run_in_threadpool(self.store.surveys.all)
         listed = [
-            {"survey": str(survey.id), "name": survey.name, "question": survey.question}
+            {"survey": str(survey.id), "name": survey.name, "question": survey.title}
             for survey in surveys
         ]
         return _json({"surveys": listed})

@@ -32,7 +32,7 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.secrets import VARIABLE, protection_kind, read_passphrase
 from shoal.service.opening import TAG_BYTES, Pool, Rows
 from shoal.service.survey import Survey
-from shoal.service.wire import Wire
+from shoal.service.wire import Section, Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,10 +101,13 @@ class Cluster:
         with spark.translated():
             spark.require_executors(self.session)
 
-    def records(self, survey: Survey, header: BatchHeader, path: Path) -> ClusterRecords:
-        """The records of a batch file in the directory."""
+    def records(
+        self, survey: Survey, number: int, header: BatchHeader, path: Path
+    ) -> ClusterRecords:
+        """The records of a section of a batch file in the directory."""
         place = self.mount.directory / path.relative_to(self.directory)
-        opener = Opener(survey.device, Wire.of(survey), self.mount, survey.analyzer.fingerprint)
+        section, fingerprint = Wire.of(survey).sections[number], survey.analyzer.fingerprint
+        opener = Opener(survey.devices[number], number, section, self.mount, fingerprint)
         return ClusterRecords(self.session, opener, header, place, self.records_of_task)
 
 
@@ -113,7 +116,8 @@ class Opener:
     """What a task needs to open records: nothing of it is secret."""
 
     device: Device
-    wire: Wire
+    number: int
+    section: Section
     mount: Mount
     fingerprint: str
 
@@ -133,20 +137,25 @@ class Opener:
 
     def _part(self, batch: BatchFile, start: int, stop: int) -> LocalRecords:
         """A range, and what opens it here."""
-        pair, size = self.mount.pair(self.fingerprint, batch.header.key), self.wire.record_bytes
-        body = batch.body[start * size : stop * size]
-        return LocalRecords(self.device, self.wire, pair, body, Pool(0))
+        pair, size = self.mount.pair(self.fingerprint, batch.header.key), self.section.record_bytes
+        body = batch.sections[self.number][start * size : stop * size]
+        return LocalRecords(self.device, self.section, body, pair, Pool(0))
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterRecords:
-    """Records of a batch file that executors see at ``path``."""
+    """Records of a section of a batch file that executors see at ``path``."""
 
     session: Any
     opener: Opener
     header: BatchHeader
     path: Path
     of_task: int
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return self.header.sections[self.opener.number][0]
 
     def tags(self) -> Rows:
         """Of all records, in their order."""
@@ -179,13 +188,13 @@ class ClusterRecords:
         Counts are less: the answers of a survey fit into its document.
         """
         step = self.of_task * max(1, _TOGETHER // (TAG_BYTES * self.of_task))
-        for start in range(0, self.header.records, step):
-            yield start, min(start + step, self.header.records)
+        for start in range(0, self.records, step):
+            yield start, min(start + step, self.records)
 
     def _run(self, start: int, stop: int, work: Work) -> list[Any]:
         """One job, a range of records each task; what they return, in the order of the records."""
         first, last = start // self.of_task, -(-stop // self.of_task)
-        task = partial(_in_tasks, self.header, self.path, self.of_task, work)
+        task = partial(_in_tasks, self.header, self.records, self.path, self.of_task, work)
         with spark.translated():
             tasks = self.session.range(first, last, 1, last - first)
             rows: list[Any] = tasks.mapInArrow(task, _RETURNED).collect()
@@ -197,7 +206,12 @@ class ClusterRecords:
 
 
 def _in_tasks(
-    header: BatchHeader, path: Path, size: int, work: Work, batches: Iterator[pa.RecordBatch]
+    header: BatchHeader,
+    records: int,
+    path: Path,
+    size: int,
+    work: Work,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """In a task: what is made of its range. What goes wrong is told: Spark would only try again."""
     import pyarrow as pa
@@ -210,7 +224,7 @@ def _in_tasks(
                 if file.header != header:
                     raise ServiceError(f"{path} is another batch there")
                 start = task * size
-                data, cells = work(file, start, min(start + size, header.records))
+                data, cells = work(file, start, min(start + size, records))
             except (ShoalError, OSError) as problem:
                 error = str(problem)
             row = {"task": [task], "data": [data], "cells": [cells]}

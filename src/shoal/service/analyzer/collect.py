@@ -30,7 +30,7 @@ from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.decode import LocalRecords, Records, decode
+from shoal.service.analyzer.decode import LocalRecords, Records, decode, joined
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
 from shoal.service.analyzer.source import BatchSource, discard, download, path_of
@@ -58,7 +58,7 @@ from shoal.service.errors import (
 from shoal.service.keyring import KeyGoneError, KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
 from shoal.service.survey import Survey
-from shoal.service.wire import Wire
+from shoal.service.wire import Section, Wire
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.cluster import Cluster
@@ -238,19 +238,28 @@ class Collector:
         except KeyGoneError as error:
             return self._refuse(collection, path, error)
         survey, pair = self.survey, self.keyring.pair(batch.header.key)
-        records: Records = LocalRecords(survey.device, Wire.of(survey), pair, batch.body, self.pool)
+        parts = zip(survey.devices, Wire.of(survey).sections, batch.sections, strict=True)
+        sections: list[Records] = [LocalRecords(*part, pair, self.pool) for part in parts]
         if self.cluster is not None:
-            records = self.cluster.records(survey, batch.header, path)
-        replayed, opened, slots = self.store.collections.replayed, None, survey.device.slots
+            numbers = range(len(sections))
+            sections = [self.cluster.records(survey, i, batch.header, path) for i in numbers]
+        reports, opened = batch.header.reports, None
+        replayed = partial(self.store.collections.replayed, collection)
         while opened is None:  # again only if another batch had one of the records meanwhile
-            admitted = decode(records, partial(replayed, collection))
-            reports = batch.header.reports
-            valid, counts = admitted.tallied(reports=reports, slots=slots)
-            spoiled = reports - valid if slots > 1 else 0
-            decision = release_decision(survey, valid, counts, spoiled=spoiled)
+            admitted = [decode(records, replayed) for records in sections]
+            tallied = [
+                section.tallied(reports=reports, slots=device.slots)
+                for section, device in zip(admitted, survey.devices, strict=True)
+            ]
+            # Each question has its own crowd; the guarantee is for the smallest.
+            valid = min(count for count, _ in tallied)
+            counts = tuple(each for _, each in tallied if each is not None)
+            if len(counts) < len(tallied):
+                counts = ()
+            decision = release_decision(survey, valid, counts, reports=reports)
             opened = self.store.collections.opened(
                 collection,
-                admitted,
+                joined(admitted),
                 counts,
                 valid=valid,
                 withheld=decision.withheld,
@@ -294,13 +303,18 @@ class Collector:
         with disk("reading a batch"):
             batch = BatchFile.read(path)
         survey, wire, header = self.survey, Wire.of(self.survey), batch.header
-        size, ratio = wire.record_bytes, f"{header.records} of {header.reports} reports"
-        expected_ratio = f"{wire.slots} records per report"
+        questions = len(wire.sections)
         for fits, expected, actual in (
             (header.survey == survey.id, f"survey {survey.id}", header.survey),
             (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
-            (header.record_bytes == size, f"records of {size} bytes", header.record_bytes),
-            (header.records == header.reports * wire.slots, expected_ratio, ratio),
+            (len(header.sections) == questions, f"{questions} sections", len(header.sections)),
+            *(
+                check
+                for section, full, held in zip(
+                    wire.sections, survey.records(header.reports), header.sections, strict=False
+                )
+                for check in _section_checks(section, header.reports, full, *held)
+            ),
         ):
             if not fits:
                 raise MalformedError("the batch", f"{expected}, got {actual}")
@@ -316,6 +330,21 @@ class Collector:
     def _warn(self, event: str, collection: Collection, error: Exception) -> None:
         about = {"survey": str(self.survey.id), "batch": collection.batch}
         _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
+
+
+def _section_checks(
+    section: Section, reports: int, full: int, records: int, size: int
+) -> Iterator[tuple[bool, str, object]]:
+    """Whether a section holds what it should, what that is, and what it holds.
+
+    ``full`` records, or a multiple where reports leave slots out and there were too many.
+    """
+    ratio = f"{records} of {reports} reports"
+    yield size == section.record_bytes, f"records of {section.record_bytes} bytes", size
+    if section.absent is None:
+        yield records == full, f"{section.slots} records per report", ratio
+    else:
+        yield not records % full, f"a multiple of {full} records", ratio
 
 
 def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:

@@ -120,10 +120,10 @@ class Collection:
         return self.state == REFUSED or (self.state in (PUBLISHED, HELD) and self.acknowledged)
 
     @property
-    def counts(self) -> Counts | None:
-        """What its records added up to, if that may be used."""
+    def counts(self) -> tuple[Counts, ...]:
+        """What its records added up to, question by question; none if they may not be used."""
         if self.cells is None or self.valid is None:
-            return None
+            return ()
         return unpacked(self.cells, self.valid)
 
 
@@ -235,7 +235,7 @@ class Collections:
         self,
         collection: Collection,
         admitted: Admitted,
-        counts: Counts | None,
+        counts: tuple[Counts, ...],
         *,
         valid: int,
         withheld: str | None,
@@ -250,7 +250,7 @@ class Collections:
             "rejected": json.dumps(admitted.rejected),
             "reason": withheld,
             "warning": warning,
-            "cells": None if withheld or counts is None else packed(counts),
+            "cells": packed(counts) if counts and not withheld else None,
         }
         survey, key = collection.survey, int(collection.key or 0)
         with self.database.write() as connection:

@@ -10,12 +10,15 @@ records can be opened and counted in parts, here or elsewhere, and the counts ad
 With one slot, what is left is one valid report per record. With m slots nobody knows which records
 belong together, but each one left out spoils at most one report: of N reports at least
 N - (records left out) have all of their messages.
+
+The records of several questions are decoded apart, each section by its own device. A record opens
+in its own section only.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,7 +28,7 @@ import numpy.typing as npt
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.sealing import KeyPair
 from shoal.service.opening import TAG_BYTES, Pool, Rows, tags_of
-from shoal.service.wire import Wire
+from shoal.service.wire import Section
 from shoal.values import Counts
 
 AT_ONCE = 50_000  # records opened at a time
@@ -34,6 +37,7 @@ UNOPENED = "unopened"
 INADMISSIBLE = "inadmissible"
 REPEATED = "repeated"
 REPLAYED = "replayed"
+_SEVERAL = b"\x00"  # no compressed data begins with it
 REASONS = {
     UNOPENED: "records that do not open with the key they name",
     INADMISSIBLE: "messages that no device can have sent",
@@ -73,14 +77,14 @@ class LocalRecords:
     """Records that are opened on this machine, so many at a time as fit into memory with ease."""
 
     device: Device
-    wire: Wire
-    pair: KeyPair
+    section: Section
     body: memoryview
+    pair: KeyPair
     pool: Pool
 
     def tags(self) -> Rows:
         """Of all records, in their order."""
-        size = self.wire.record_bytes
+        size = self.section.record_bytes
         parts = range(0, len(self.body), AT_ONCE * size)
         tags = (tags_of(self.body[at : at + AT_ONCE * size], size) for at in parts)
         hashed = b"".join(tag for part in tags for tag in part)
@@ -90,12 +94,12 @@ class LocalRecords:
         """Those that are wanted."""
         opens, counts = np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=bool)
         cells: Cells | None = None
-        size = self.wire.record_bytes
+        size = self.section.record_bytes
         places = np.flatnonzero(wanted)
         rows = np.frombuffer(self.body, dtype=np.uint8).reshape(-1, size)
         for start in range(0, len(places), AT_ONCE):
             part = places[start : start + AT_ONCE]
-            records = self.pool.open_records(self.wire, self.pair, rows[part].tobytes())
+            records = self.pool.open_records(self.section, self.pair, rows[part].tobytes())
             opens[part] = records.opens
             admissible = self.device.admissible(records.messages)
             counts[part[records.opens][admissible]] = True
@@ -147,16 +151,41 @@ def decode(batch: Records, replayed: Callable[[Rows], Mask]) -> Admitted:
     return Admitted(tags[first[fresh]], rejected, opened.cells)
 
 
-def packed(counts: Counts) -> bytes:
-    """Counts as they are kept.
+def joined(sections: Sequence[Admitted]) -> Admitted:
+    """The tags and the records left out of all questions together."""
+    if len(sections) == 1:
+        return sections[0]
+    tags = np.concatenate([section.tags for section in sections])
+    order = np.argsort(np.ascontiguousarray(tags).view(f"V{TAG_BYTES}").ravel())
+    rejected = {reason: sum(section.rejected[reason] for section in sections) for reason in REASONS}
+    return Admitted(tags[order], rejected)
 
-    >>> unpacked(packed(Counts(np.array([3, 0, 4]), 7)), 7).cells.tolist()
-    [3, 0, 4]
+
+def packed(counts: Sequence[Counts]) -> bytes:
+    """The counts of each question as they are kept.
+
+    Of one question its cells; of several, after a zero byte, n, how many cells, and the cells.
+
+    >>> kept = packed([Counts(np.array([3, 0, 4]), 7), Counts(np.array([1, 5]), 6)])
+    >>> [(each.n, each.cells.tolist()) for each in unpacked(kept, 6)]
+    [(7, [3, 0, 4]), (6, [1, 5])]
     """
-    return zlib.compress(counts.cells.astype("<i8").tobytes(), 1)
+    if len(counts) == 1:
+        return zlib.compress(counts[0].cells.astype("<i8").tobytes(), 1)
+    numbers = [number for each in counts for number in (each.n, len(each.cells), *each.cells)]
+    return _SEVERAL + zlib.compress(np.array(numbers, dtype="<i8").tobytes(), 1)
 
 
-def unpacked(data: bytes, n: int) -> Counts:
-    """Counts of n people, as they were."""
-    cells = np.frombuffer(zlib.decompress(data), dtype="<i8")
-    return Counts(cells.astype(np.int64), n)
+def unpacked(data: bytes, valid: int) -> tuple[Counts, ...]:
+    """The counts of each question, as they were; those of only one are of the valid reports."""
+    several = data.startswith(_SEVERAL)
+    numbers = np.frombuffer(zlib.decompress(data[several:]), dtype="<i8").astype(np.int64)
+    if not several:
+        return (Counts(numbers, valid),)
+    counts, start = [], 0
+    while start < len(numbers):
+        n, size = numbers[start : start + 2].tolist()
+        start += 2
+        counts.append(Counts(numbers[start : start + size], n))
+        start += size
+    return tuple(counts)

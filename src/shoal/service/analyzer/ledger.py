@@ -26,7 +26,7 @@ from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import SurveyRow, Surveys
-from shoal.service.survey import Survey
+from shoal.service.survey import Question, Survey
 from shoal.values import Counts, Estimate, MeanEstimate
 
 RARE = 1e-6  # the probability that a batch of honest people is held, at most
@@ -48,11 +48,11 @@ class ReleaseDecision:
 
 
 def release_decision(
-    survey: Survey, valid: int, counts: Counts | None, *, spoiled: int = 0
+    survey: Survey, valid: int, counts: tuple[Counts, ...], *, reports: int
 ) -> ReleaseDecision:
-    """The decision on a batch with so many valid reports, and the counts they add up to.
+    """The decision on a batch with so many valid reports, and the counts of each question.
 
-    What is left of the ``spoiled`` reports is in the counts, too.
+    What is left of the ``reports`` that lack a message is in the counts, too.
     """
     guarantee, least, withheld = guaranteed(survey, valid), survey.batches.minimum, None
     warning = None
@@ -64,43 +64,63 @@ def release_decision(
     elif not survey.allows(guarantee.epsilon):
         promised = f"where the survey promises {plain(survey.epsilon)}"
         withheld = f"epsilon {up(guarantee.epsilon)}, {promised}"
-    elif counts is None:
+    elif not counts:
         withheld = "nothing that could be counted"
     else:
         try:
-            warning = signs_of_forgery(survey, counts, spoiled=spoiled)
+            signs = (
+                signs_of_forgery(
+                    question,
+                    each,
+                    spoiled=spoiled(question, each, reports),
+                    rare=RARE / len(counts),
+                )
+                for question, each in zip(survey.questions, counts, strict=True)
+            )
+            warning = "; ".join(filter(None, list(signs))) or None
         except ShoalError:
             # Shares that must add up, and do not. What they add up to is nobody's business.
             withheld = "messages that do not fit together: some are missing, forged or altered"
     return ReleaseDecision(valid, survey.honest(valid), guarantee, withheld, warning)
 
 
-def signs_of_forgery(survey: Survey, counts: Counts, *, spoiled: int = 0) -> str | None:
+def spoiled(question: Question, counts: Counts, reports: int) -> int:
+    """How many of the reports lack a message; what is left of them is in the counts.
+
+    With one message a report, what does not count is not there at all.
+    """
+    return reports - counts.n if question.device.slots > 1 else 0
+
+
+def signs_of_forgery(
+    question: Question, counts: Counts, *, spoiled: int = 0, rare: float = RARE
+) -> str | None:
     """Why no honest crowd can have sent what adds up to these counts; None if one can.
 
     A fraction below 0 or above 1, or a mean outside the bounds, by more than noise explains: an
     honest crowd, of any size and whatever it answers, gives one anywhere in the chart with
-    probability :data:`RARE` at most. In a large crowd that is five to six standard errors of the
+    probability ``rare`` at most. In a large crowd that is five to six standard errors of the
     crowd whose estimates stray furthest. It is a sign, and no proof of the contrary: whoever
     invents answers and follows the protocol gives none.
 
     No estimate is in the sentence, nor which answer it is about: readers are told it.
     """
-    device, estimate = survey.device, estimated(survey, counts)
+    device, estimate = question.device, estimated(question, counts)
     low, high = 0.0, 1.0
     if isinstance(device, NumberMechanism):
         low, high = device.low, device.high
     slack = 0.0
     if isinstance(device, MultiMessageMechanism):  # a spoiled report lacks a message, and counts
         slack = spoiled * (device.influence + high - low) / counts.n
-    below, above = estimate.beyond(RARE, bounds=(low - slack, high + slack), reach=device.reach)
+    below, above = estimate.beyond(rare, bounds=(low - slack, high + slack), reach=device.reach)
     beyond = int((below | above).sum())
     if not beyond:
         return None
-    fractions = f"{beyond:,} of {len(survey.answers):,} estimated fractions are"
+    fractions = f"{beyond:,} of {len(question.labels):,} estimated fractions are"
     what = "the estimated mean is" if isinstance(estimate, MeanEstimate) else fractions
     where = f"below {plain(low)} or above {plain(high)}"
-    return f"{what} {where} by more than noise explains: no honest crowd gives that"
+    named = f"{question.name}: " if question.name else ""
+    return f"{named}{what} {where} by more than noise explains: no honest crowd gives that"
 
 
 def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
@@ -111,9 +131,9 @@ def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
         return None
 
 
-def estimated(survey: Survey, counts: Counts) -> Estimate | MeanEstimate:
+def estimated(question: Question, counts: Counts) -> Estimate | MeanEstimate:
     """The mechanism's own estimate."""
-    return cast("AnswerMechanism | NumberMechanism", survey.device).estimate(counts)
+    return cast("AnswerMechanism | NumberMechanism", question.device).estimate(counts)
 
 
 @dataclass(frozen=True)

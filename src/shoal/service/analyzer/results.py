@@ -15,12 +15,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from operator import add
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import sqlalchemy as sa
 
@@ -28,20 +28,27 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
 from shoal.protocols.base import MultiMessageMechanism
-from shoal.randomizers.base import NumberMechanism
+from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.report.result import ColumnResult, Result, harmless
 from shoal.sealing import SurveyId
 from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.decode import unpacked
-from shoal.service.analyzer.ledger import Ledger, ReleaseDecision, estimated, guaranteed, spent
+from shoal.service.analyzer.ledger import (
+    Ledger,
+    ReleaseDecision,
+    estimated,
+    guaranteed,
+    spent,
+    spoiled,
+)
 from shoal.service.clock import HOUR
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import surveys
 from shoal.service.errors import UnknownBatchError
-from shoal.service.survey import Survey
+from shoal.service.survey import Question, Survey
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
 from shoal.values import Counts, Estimate
@@ -58,8 +65,11 @@ _END = 500  # bytes of a document that hold when it was published, and the surve
 _PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
 _MEAN = ("mean", "low", "high", "standard_error", "sum")
 _SHARE = ("answer", "share", "low", "high", "standard_error", "count")
+FRACTION = ("fraction", "fraction_low", "fraction_high")  # of the group
+SIZE = ("group_count", "group_low", "group_high")
 _RELEASED = "released by the operator despite"
 _NAMED = 5  # batches in a sentence
+_NO_ESTIMATES: Document = dict.fromkeys(("estimates", "mean", "bias_bound"))
 
 
 # -------------------------------------------------------------------------------------- documents
@@ -70,7 +80,6 @@ def result_document(
 ) -> Document:
     """The result of a batch, but for what the survey cost so far."""
     reports = collection.reports or 0
-    spoiled = reports - decision.valid if survey.device.slots > 1 else 0
     return {
         "version": VERSION,
         "status": PUBLISHED if decision.withheld is None else WITHHELD,
@@ -78,7 +87,7 @@ def result_document(
         "batch": collection.batch,
         "reports": reports,
         "rejected": collection.rejected or {},
-        **outcome(survey, decision, collection.counts, spoiled),
+        **outcome(survey, decision, collection.counts, reports),
         "warning": decision.warning and f"{_RELEASED}: {decision.warning}",
         "published": now - now % HOUR,
     }
@@ -86,16 +95,17 @@ def result_document(
 
 def about(survey: Survey) -> Document:
     """Which survey it is."""
-    return {"survey": str(survey.id), "name": survey.name, "question": survey.question}
+    return {"survey": str(survey.id), "name": survey.name, "question": survey.title}
 
 
 def outcome(
-    survey: Survey, decision: ReleaseDecision, counts: Counts | None, spoiled: int
+    survey: Survey, decision: ReleaseDecision, counts: tuple[Counts, ...], reports: int
 ) -> Document:
     """What so many valid reports guarantee and what is assumed for that; what they add up to.
 
     Fractions of the answers, or the mean, with limits of 95 % intervals. Both kinds of estimates
-    are there by name, so that every document has the same members.
+    are there by name, so that every document has the same members. Those of several questions are
+    in a list ``questions``, with their names.
     """
     guarantee = decision.guarantee
     document: Document = {
@@ -113,45 +123,90 @@ def outcome(
         "assumptions": [] if guarantee is None else list(guarantee.assumptions),
         "trust": survey.admission.trust,
         "level": LEVEL,
-        "estimates": None,
-        "mean": None,
-        "bias_bound": None,
+        **_NO_ESTIMATES,
         "withheld": decision.withheld,
     }
-    if decision.withheld is not None or counts is None:
+    if decision.withheld is not None or not counts:
         return document
-    estimate = estimated(survey, counts)
+    parts = [
+        _estimates(question, decision, each, reports)
+        for question, each in zip(survey.questions, counts, strict=True)
+    ]
+    if not survey.several:
+        return {**document, **parts[0]}
+    named = [
+        {"name": question.name, "question": question.text, "valid": each.n, **part}
+        for question, each, part in zip(survey.questions, counts, parts, strict=True)
+    ]
+    return {**document, "questions": named}
+
+
+def parts_of(document: Document) -> list[Document]:
+    """What a document says of each question: of the only one, the document itself."""
+    named: list[Document] = document.get("questions") or [document]
+    return named
+
+
+def _estimates(
+    question: Question, decision: ReleaseDecision, counts: Counts, reports: int
+) -> Document:
+    document: Document = dict(_NO_ESTIMATES)
+    estimate = estimated(question, counts)
     if isinstance(estimate, Estimate):
         columns = (
-            survey.answers,
+            question.answers * max(1, len(question.groups)),
             estimate.frequencies.tolist(),
             *(ends.tolist() for ends in estimate.interval(LEVEL)),
             estimate.standard_errors.tolist(),
             estimate.counts.tolist(),
         )
         rows = zip(*columns, strict=True)
-        document["estimates"] = [dict(zip(_SHARE, row, strict=True)) for row in rows]
+        shares = [dict(zip(_SHARE, row, strict=True)) for row in rows]
+        if question.groups:
+            more = _by_groups(question, estimate)
+            shares = [{**one, **share} for one, share in zip(more, shares, strict=True)]
+        document["estimates"] = shares
     else:
         ends = estimate.interval(LEVEL)
         numbers = (estimate.mean, *ends, estimate.standard_error, estimate.sum)
         document["mean"] = dict(zip(_MEAN, numbers, strict=True))
-    document["bias_bound"] = bias(survey, counts, decision, spoiled)
+    document["bias_bound"] = bias(question, counts, decision, reports)
     return document
 
 
-def bias(survey: Survey, counts: Counts, decision: ReleaseDecision, spoiled: int) -> float | None:
+def _by_groups(question: Question, estimate: Estimate) -> Iterator[Document]:
+    """Of each answer in each group: its fraction of the group, and about how many that has.
+
+    There is no fraction where the group may be empty.
+    """
+    from shoal.estimate.groups import split
+
+    mechanism = cast("AnswerMechanism", question.device)
+    for group in split(mechanism, estimate, question.groups, LEVEL):
+        size = dict(zip(SIZE, (group.count, group.low, group.high), strict=True))
+        inside: Iterable[tuple[float | None, ...]] = [(None, None, None)] * len(question.answers)
+        if group.fractions is not None:
+            columns = (group.fractions, group.lows, group.highs)
+            inside = zip(*(each.tolist() for each in columns), strict=True)
+        for fraction in inside:
+            yield {"group": group.label, **size, **dict(zip(FRACTION, fraction, strict=True))}
+
+
+def bias(
+    question: Question, counts: Counts, decision: ReleaseDecision, reports: int
+) -> float | None:
     """By how much those who follow no protocol can shift a fraction, or the mean, at most.
 
     One of them moves a count, or the sum, by at most its ``influence`` and what an honest report
-    in its place would have added. ``spoiled`` reports lack a message, and what is left of them
-    counts. None where the mechanism states no bound.
+    in its place would have added. Some of all ``reports`` may lack a message, and what is left of
+    them counts. None where the mechanism states no bound.
     """
-    people = decision.valid - decision.honest + spoiled
-    device = survey.device
+    people = decision.valid - decision.honest + spoiled(question, counts, reports)
+    device = question.device
     own = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
     if isinstance(device, MultiMessageMechanism):
         return people * (device.influence + own) / counts.n
-    estimate = estimated(survey, counts)
+    estimate = estimated(question, counts)
     step = estimate.step if isinstance(estimate, Estimate) else 0.0
     return people * (step + own / counts.n) if step else None
 
@@ -223,10 +278,10 @@ def held_sentence(batch: str, reason: str) -> str:
 class SurveyResults:
     """The results of one survey.
 
-    ``counts`` is the sum over all batches that were published with estimates, None if there is
-    none; ``spoiled`` is how many of their reports lack a message. ``refused`` has the batches that
-    were not what they claimed to be, and why; ``held`` those that no honest crowd can have sent,
-    and why, until the operator releases them.
+    ``counts`` are the sums over all batches that were published with estimates, question by
+    question, none if there is no batch; ``reports`` is how many reports those had. ``refused`` has
+    the batches that were not what they claimed to be, and why; ``held`` those that no honest crowd
+    can have sent, and why, until the operator releases them.
     """
 
     survey: Survey
@@ -234,8 +289,8 @@ class SurveyResults:
     refused: tuple[Document, ...]
     held: tuple[Document, ...]
     life: Document
-    counts: Counts | None
-    spoiled: int
+    counts: tuple[Counts, ...]
+    reports: int
 
     def to_dict(self) -> Document:
         """Plain values."""
@@ -251,11 +306,11 @@ class SurveyResults:
 
     def combined(self) -> Document | None:
         """The estimate from all batches together; None before there is one."""
-        if self.counts is None:
+        if not self.counts:
             return None
         return {
             "batches": self.life["batches"],
-            **outcome(self.survey, self._decision(self.counts), self.counts, self.spoiled),
+            **outcome(self.survey, self._decision(), self.counts, self.reports),
             "warning": self.warning,
             "epsilon": self.life["epsilon"],
         }
@@ -272,30 +327,36 @@ class SurveyResults:
         more = ", …" if len(warned) > _NAMED else ""
         return f"{len(warned):,} batches were {_RELEASED} signs of forgery: {names}{more}"
 
-    def _decision(self, counts: Counts) -> ReleaseDecision:
+    def _decision(self) -> ReleaseDecision:
         """All valid reports, under the guarantee of the smallest batch."""
         smallest, withheld = guaranteed(self.survey, int(self.life["smallest"])), None
         try:
-            estimated(self.survey, counts)
+            for question, counts in zip(self.survey.questions, self.counts, strict=True):
+                estimated(question, counts)
         except ShoalError:
             withheld = "counts of several batches that do not add up"
-        return ReleaseDecision(counts.n, self.survey.honest(counts.n), smallest, withheld)
+        valid = min(counts.n for counts in self.counts)
+        return ReleaseDecision(valid, self.survey.honest(valid), smallest, withheld)
 
     def result(self) -> Result | None:
         """All batches together as a result like any other, for charts and pages."""
-        if self.counts is None:
+        if not self.counts:
             return None
-        decision = self._decision(self.counts)
+        decision = self._decision()
         if decision.guarantee is None or decision.withheld is not None:
             return None
-        bound = bias(self.survey, self.counts, decision, self.spoiled)
+        pairs = list(zip(self.survey.questions, self.counts, strict=True))
+        columns = (column(*pair, decision.guarantee, self.warning) for pair in pairs)
+        bounds = [
+            (question, bias(question, counts, decision, self.reports)) for question, counts in pairs
+        ]
         return Result(
-            columns=(column(self.survey, self.counts, decision.guarantee, self.warning),),
+            columns=tuple(columns),
             guarantee=decision.guarantee,
-            notes=tuple(self._notes(bound)),
+            notes=tuple(self._notes(bounds)),
         )
 
-    def _notes(self, bias_bound: float | None) -> Iterator[str]:
+    def _notes(self, bounds: Sequence[tuple[Question, float | None]]) -> Iterator[str]:
         smallest = int(self.life["smallest"])
         if self.life["batches"] == 1:
             yield f"one batch of {smallest:,} valid reports"
@@ -318,13 +379,24 @@ class SurveyResults:
                 f"{withheld} {were} withheld, and not counted; towards the analyzer, who opened "
                 f"them all, there is {lost} (at delta {plain(self.survey.delta)})"
             )
-        if bias_bound:
-            what = "the mean" if not self.survey.answers else "a share"
-            yield f"those assumed dishonest can have shifted {what} by at most {bias_bound:.3g}"
+        for question, bound in bounds:
+            if bound:
+                what = "a share" if question.answers else "the mean"
+                what = f"{what} of everybody" if question.groups else what
+                what = f"{what} of {question.name}" if question.name else what
+                yield f"those assumed dishonest can have shifted {what} by at most {bound:.3g}"
 
     def to_csv(self) -> str:
         """One line per batch and answer, and those of all batches together."""
-        head = ("batch", "status", *(_SHARE if self.survey.answers else _MEAN))
+        head = ["batch", "status"]
+        if self.survey.several:
+            head += ["question"]
+        for of_kind, wanted in ((_SHARE, True), (_MEAN, False)):
+            if any(bool(question.answers) == wanted for question in self.survey.questions):
+                head += [name for name in of_kind if name not in head]
+        if any(question.groups for question in self.survey.questions):
+            head = [*head[: head.index("answer")], "group", *head[head.index("answer") :]]
+            head += [*FRACTION, *SIZE]
         names = (*head, "reports", "valid", "epsilon", "delta", "warning")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -341,27 +413,34 @@ class SurveyResults:
             reports = sum(each["reports"] for each in self.batches if each["withheld"] is None)
             documents.append({**combined, "batch": ALL, "status": status, "reports": reports})
         for document in documents:
-            if document["estimates"] is not None:
-                yield from ({**document, **estimate} for estimate in document["estimates"])
-            elif document["mean"] is not None:
-                yield {**document, **document["mean"]}
-            else:
-                yield {name: value for name, value in document.items() if name != "mean"}
+            for part in parts_of(document):
+                about = {name: value for name, value in document.items() if name != "mean"}
+                about |= {"question": part.get("name"), "valid": part["valid"]}
+                if part["estimates"] is not None:
+                    yield from ({**about, **estimate} for estimate in part["estimates"])
+                else:
+                    yield {**about, **(part["mean"] or {})}
 
 
 def column(
-    survey: Survey, counts: Counts, guarantee: Guarantee, warning: str | None = None
+    question: Question, counts: Counts, guarantee: Guarantee, warning: str | None = None
 ) -> ColumnResult:
     """What counts say under a guarantee, as a result like any other."""
-    return ColumnResult(
-        column=survey.question,
-        labels=survey.answers,
-        estimate=estimated(survey, counts),
-        randomizer=survey.device,
-        guarantee=guarantee,
-        n=counts.n,
-        warnings=() if warning is None else (warning,),
-    )
+    fields: dict[str, Any] = {
+        "column": question.text,
+        "labels": question.labels,
+        "estimate": estimated(question, counts),
+        "randomizer": question.device,
+        "guarantee": guarantee,
+        "n": counts.n,
+        "warnings": () if warning is None else (warning,),
+    }
+    if not question.groups:
+        return ColumnResult(**fields)
+    from shoal.report.groups import GroupedResult
+
+    by, groups, answers = question.by, question.groups, question.answers
+    return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)
 
 
 # ---------------------------------------------------------------------------------- where they are
@@ -448,8 +527,8 @@ class Results:
                 "batches": len(published),
                 "smallest": min((row.valid for row in published), default=None),
             },
-            counts=reduce(add, counts) if counts else None,
-            spoiled=sum(row.reports - row.valid for row in published if survey.device.slots > 1),
+            counts=tuple(reduce(add, each) for each in zip(*counts, strict=True)),
+            reports=sum(row.reports for row in published),
         )
 
     def version(self, name: SurveyId) -> Version:

@@ -53,7 +53,7 @@ from shoal.service.wire import Wire
 from shoal.values import attributes
 
 FILE = "outbox.sqlite"
-VERSION = 4
+VERSION = 5
 MOST_CONTRADICTIONS = 4
 _SECRET_WORDS = 4
 _DIGEST_BYTES = 32
@@ -114,10 +114,10 @@ class Route:
     shuffler: Party
     analyzer: Party
     suite: str
-    slots: int
-    message_bytes: int
+    shapes: tuple[tuple[int, int], ...]  # slots and bytes of a message, question by question
     not_after: int
     code_bytes: int = 0  # that people invited show beside each report
+    absent: str = ""  # hexadecimal: a slot of these bytes is not sent
 
     @classmethod
     def of(cls, survey: Survey) -> Route:
@@ -125,14 +125,20 @@ class Route:
         return cls(
             survey=str(survey.id),
             **attributes(survey, "shuffler", "analyzer", "suite", "not_after"),
-            **attributes(survey.device, "slots", "message_bytes"),
+            shapes=Wire.of(survey).shapes,
             code_bytes=survey.admission.code_bytes,
+            absent=(Wire.of(survey).absent or b"").hex(),
         )
 
     @cached_property
     def wire(self) -> Wire:
-        sizes = attributes(self, "slots", "message_bytes", "suite")
-        return Wire(survey=SurveyId.from_text(self.survey), token_bytes=0, **sizes)
+        return Wire(
+            survey=SurveyId.from_text(self.survey),
+            shapes=self.shapes,
+            token_bytes=0,
+            suite=self.suite,
+            absent=bytes.fromhex(self.absent) or None,
+        )
 
     def party(self, role: Role) -> Party:
         return self.shuffler if role == "shuffler" else self.analyzer
@@ -141,6 +147,9 @@ class Route:
     def from_bytes(cls, data: bytes) -> Route:
         """From its canonical fields, as the outbox keeps them."""
         stored = cast("dict[str, Any]", parsed(data))
+        if "slots" in stored:  # up to version 4
+            stored["shapes"] = [(stored.pop("slots"), stored.pop("message_bytes"))]
+        stored["shapes"] = tuple((slots, size) for slots, size in stored["shapes"])
         return cls(**stored | {role: Party(**stored[role]) for role in ROLES})
 
 

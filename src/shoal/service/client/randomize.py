@@ -6,11 +6,13 @@ An answer that cannot be used is refused without repeating it: errors end up in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from functools import partial
+from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +25,24 @@ from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomness import Randomness
 from shoal.sealing import PublicKey
 from shoal.service.client.errors import NOTHING_SENT, ClientError
-from shoal.service.survey import Survey
+from shoal.service.survey import NONE, Question, Survey
 from shoal.service.wire import Wire
 
-Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-Answer = str | float
+if TYPE_CHECKING:
+    from shoal.engines.columns import Column
+
+Values = npt.NDArray[Any]  # numbers of answers, or numbers; of several questions a field each
+# To a question: one of its answers, a number, or a group and an answer.
+One = str | float | tuple[str | None, str | None]
+# To one question, or to several by their names, of which some may be skipped.
+Answer = One | Mapping[str, One | None]
 Answers = Sequence[Answer] | Values
 
 _COIN_BITS = 62
 _NOT_SHOWN = "(not shown)"
 _LISTED = 20
 _FINGERPRINT_DIGITS = 32
+_ABSENT = -2  # what a table lacks
 _PIECE = 500  # reports that one process seals at a time
 
 
@@ -67,22 +76,70 @@ class Keys:
 
 
 def values_of(survey: Survey, answers: Answers) -> Values:
-    """Answers as the survey's mechanism takes them: their numbers, or numbers within bounds.
+    """Answers as the survey's mechanisms take them: their numbers, or numbers within bounds.
 
-    An array holds them already. A number outside the bounds is refused: counted as the nearest
-    bound, it would not be what the person said.
+    An array holds them already: one with a field for each of several questions. A number outside
+    the bounds is refused: counted as the nearest bound, it would not be what the person said.
     """
-    device = survey.device
+    if not survey.several:
+        return _values(survey.only, answers)
+    names = [question.name for question in survey.questions]
+    if isinstance(answers, np.ndarray):
+        whole = list(answers.dtype.names or ()) == names
+        checks.refuse(not whole, f"an array with the fields {', '.join(names)}", answers=_NOT_SHOWN)
+        columns = {each.name: _values(each, answers[each.name]) for each in survey.questions}
+    else:
+        for answer in answers:
+            known = isinstance(answer, Mapping) and set(answer) <= set(names)
+            expected = f"answers by the names of the questions: {', '.join(names)}"
+            checks.refuse(not known, expected, answer=_NOT_SHOWN)
+        columns = {
+            each.name: _values(each, [_of(answer, each) for answer in answers])
+            for each in survey.questions
+        }
+    return _joined(columns)
+
+
+def _of(answer: Any, question: Question) -> One:  # noqa: ANN401 - a mapping of answers
+    given: One | None = answer.get(question.name)
+    if question.groups:
+        given = (None, None) if given is None else given
+        if _is_pair(given):
+            return NONE if given[0] is None else given[0], NONE if given[1] is None else given[1]
+    if given is not None:
+        return given
+    if not question.may_be_skipped:
+        expected = f"a number for {question.name}, which cannot be skipped"
+        raise InvalidArgumentError("answer", _NOT_SHOWN, expected)
+    return NONE
+
+
+def _joined(columns: Mapping[str, Values]) -> Values:
+    """One array with a field for each question, and a row for each person."""
+    kinds = [(name, column.dtype) for name, column in columns.items()]
+    people = {len(column) for column in columns.values()}
+    checks.refuse(len(people) > 1, "an answer of everybody to each question", people=sorted(people))
+    joined: Values = np.empty(people.pop(), dtype=np.dtype(kinds))
+    for name, column in columns.items():
+        joined[name] = column
+    return joined
+
+
+def _values(question: Question, answers: Answers) -> Values:
+    device = question.device
     if isinstance(device, AnswerMechanism):
         if isinstance(answers, np.ndarray):
             return _checked_codes(answers, device.k)
-        codes = {answer: code for code, answer in enumerate(survey.answers)}
-        coded = [codes.get(answer, -1) if isinstance(answer, str) else -1 for answer in answers]
-        if -1 in coded:
-            listed = ", ".join(map(repr, survey.answers[:_LISTED]))
-            more = ", …" if len(survey.answers) > _LISTED else ""
-            raise InvalidArgumentError("answer", _NOT_SHOWN, f"one of the answers {listed}{more}")
-        return np.array(coded, dtype=np.int64)
+        named = f" to {question.name}" if question.name else ""
+        if not question.groups:
+            return _coded("answers", named, question.answers, answers)
+        pairs = all(map(_is_pair, answers))
+        expected = f"a group and an answer{named}, in this order"
+        checks.refuse(not pairs, expected, answer=_NOT_SHOWN)
+        given = cast("Sequence[tuple[str, str]]", answers)
+        groups = _coded("groups", named, question.groups, (group for group, _ in given))
+        own = _coded("answers", named, question.answers, (answer for _, answer in given))
+        return groups * len(question.answers) + own
     assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
     if isinstance(answers, np.ndarray) and answers.dtype.kind in "iuf":
         numbers = answers.astype(np.float64)
@@ -94,20 +151,75 @@ def values_of(survey: Survey, answers: Answers) -> Values:
     return numbers
 
 
-def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool = False) -> Values:
-    """A column of a table as the survey's mechanism takes it: one person per row.
+def _is_pair(answer: object) -> TypeGuard[tuple[str | None, str | None]]:
+    return isinstance(answer, tuple | list) and len(answer) == 2
 
-    No answer is repeated in what is refused.
+
+def _coded(what: str, named: str, labels: Sequence[str], given: Iterable[object]) -> Values:
+    """The places of texts in a list."""
+    codes = {label: code for code, label in enumerate(labels)}
+    coded = [codes.get(text, -1) if isinstance(text, str) else -1 for text in given]
+    if -1 in coded:
+        more = ", …" if len(labels) > _LISTED else ""
+        listed = ", ".join(map(repr, labels[:_LISTED]))
+        expected = f"one of the {what}{named} {listed}{more}"
+        raise InvalidArgumentError(what.removesuffix("s"), _NOT_SHOWN, expected)
+    return np.array(coded, dtype=np.int64)
+
+
+def table_values(
+    survey: Survey,
+    table: Path,
+    column: str | None = None,
+    *,
+    by: str | None = None,
+    drop_nulls: bool = False,
+) -> Values:
+    """A table's answers as the survey's mechanisms take them: one person per row.
+
+    Those to the only question are in a ``column``; those to each of several in the column of its
+    name, where a row without one skips the question. Groups are in the column ``by``. No answer is
+    repeated in what is refused.
     """
+    grouped = any(question.groups for question in survey.questions)
+    expected = "the column of the groups, for a survey that counts by groups, and no other"
+    checks.refuse(grouped != (by is not None), expected, by=by)
+    if not survey.several:
+        if column is None:
+            raise InvalidArgumentError("column", column, "the column of the answers")
+        return _column_values(survey.only, table, column, by, drop_nulls=drop_nulls)
+    names = ", ".join(question.name for question in survey.questions)
+    expected = f"no column: answers are in the columns {names}, by the names of the questions"
+    checks.refuse(column is not None, expected, column=column)
+    expected = "no rows dropped: whoever skips a question is counted with the others"
+    checks.refuse(drop_nulls, expected, drop_nulls=drop_nulls)
+    columns = {each.name: _column_values(each, table, each.name, by) for each in survey.questions}
+    return _joined(columns)
+
+
+def _column_values(
+    question: Question,
+    table: Path,
+    column: str,
+    by: str | None = None,
+    *,
+    drop_nulls: bool = False,
+) -> Values:
     from shoal.engines import columns
 
-    device, read = survey.device, columns.column(table, column)
+    device, read = question.device, columns.column(table, column)
     if isinstance(device, AnswerMechanism):
-        rows, nulls = read.size()
-        codes = list(read.codes(survey.answers, none=None, other=-1))
-        values: Values = np.concatenate([*codes, np.empty(0, dtype=np.int64)])
-        wrong = int((values < 0).sum())
+        values = _places(question, read, question.answers)
+        known = values >= 0
         what = "have an answer that the survey does not"
+        absent = values == _ABSENT
+        if question.groups and by is not None:
+            groups = _places(question, columns.column(table, by), question.groups)
+            values = groups * len(question.answers) + values
+            known, absent = known & (groups >= 0), absent | (groups == _ABSENT)
+            what = "have an answer or a group that the survey does not"
+        rows, nulls, wrong = len(values), int(absent.sum()), int((~known & ~absent).sum())
+        values = values[known]
     else:
         assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
         rows, nulls = read.numeric_size()
@@ -116,6 +228,9 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
         what = f"are no number from {plain(device.low)} to {plain(device.high)}"
     if wrong:
         raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
+    if nulls and question.name:
+        reason = f"{nulls:,} of {rows:,} rows of {column} have no number, which cannot be skipped"
+        raise ClientError(f"{reason}: {NOTHING_SENT}")
     if nulls and not drop_nulls:
         raise ClientError(
             f"{nulls:,} of {rows:,} rows of {column} have no answer: --drop-nulls (in Python "
@@ -124,6 +239,15 @@ def column_values(survey: Survey, table: Path, column: str, *, drop_nulls: bool 
     if not values.size:
         raise ClientError(f"column {column} has no answers: {NOTHING_SENT}")
     return values
+
+
+def _places(question: Question, read: Column, labels: Sequence[str]) -> Values:
+    """Everybody's place in a list; ``_ABSENT`` where there is none, and it cannot be skipped."""
+    from shoal.engines import columns
+
+    none = len(labels) - 1 if question.may_be_skipped else _ABSENT
+    place = partial(columns.position, labels=labels, none=none, other=columns.UNKNOWN)
+    return np.concatenate([*read.codes(place), np.empty(0, dtype=np.int64)])
 
 
 def draw(
@@ -145,10 +269,22 @@ def draw(
             codes = table[coins].tobytes()
     if not taking_part.size:
         return Drawn(len(values), 0, b"")
-    device = survey.device
-    rows = device.encode(device.randomize(taking_part, randomness=randomness))  # type: ignore[arg-type]
-    messages = np.ascontiguousarray(rows).tobytes()
-    return Drawn(len(values), int(taking_part.size), messages, codes)
+    people = int(taking_part.size)
+    sections = [
+        np.asarray(
+            device.encode(device.randomize(column, randomness=randomness))  # type: ignore[arg-type]
+        ).reshape(people, -1)
+        for device, column in zip(survey.devices, _columns(survey, taking_part), strict=True)
+    ]
+    messages = np.ascontiguousarray(np.concatenate(sections, axis=1)).tobytes()
+    return Drawn(len(values), people, messages, codes)
+
+
+def _columns(survey: Survey, values: Values) -> Iterable[Values]:
+    """What everybody answers, question by question."""
+    if not survey.several:
+        return [values]
+    return [np.ascontiguousarray(values[question.name]) for question in survey.questions]
 
 
 def seal_many(
@@ -168,17 +304,24 @@ def seal_many(
 
 
 def seal(wire: Wire, messages: bytes, keys: Keys, *, pool: Executor | None = None) -> list[bytes]:
-    """Reports of messages that were drawn: ``slots`` of them make one."""
-    size = _PIECE * wire.slots * wire.message_bytes
+    """Reports of messages that were drawn: those of all sections make one."""
+    size = _PIECE * sum(map(math.prod, wire.shapes))
     pieces = [messages[start : start + size] for start in range(0, len(messages), size)]
     mapped = map if pool is None or len(pieces) < 2 else pool.map
     return list(chain.from_iterable(mapped(_seal_piece, repeat(wire), pieces, repeat(keys))))
 
 
 def _seal_piece(wire: Wire, messages: bytes, keys: Keys) -> list[bytes]:
-    rows = np.frombuffer(messages, dtype=np.uint8)
-    people = rows.reshape(-1, wire.slots, wire.message_bytes)
-    return [wire.seal(slots, analyzer=keys.analyzer, shuffler=keys.shuffler) for slots in people]
+    ends = list(accumulate(map(math.prod, wire.shapes), initial=0))
+    people = np.frombuffer(messages, dtype=np.uint8).reshape(-1, ends[-1])
+    sections = [
+        people[:, start:end].reshape(-1, *shape)
+        for (start, end), shape in zip(pairwise(ends), wire.shapes, strict=True)
+    ]
+    return [
+        wire.seal(*rows, analyzer=keys.analyzer, shuffler=keys.shuffler)
+        for rows in zip(*sections, strict=True)
+    ]
 
 
 def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:
@@ -189,7 +332,7 @@ def _checked_codes(codes: Values, k: int) -> npt.NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
-def _number(answer: Answer) -> float:
+def _number(answer: Any) -> float:  # noqa: ANN401 - whatever was given as an answer
     try:
         return math.nan if isinstance(answer, bool) else float(answer)
     except (TypeError, ValueError):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from shoal.sealing import PublicKey
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.database import Database
 from shoal.service.db.tables import contradictions, key_lists, listed_keys
@@ -119,6 +120,12 @@ class KeyLists:
         """The numbers of all keys that a party's lists ever had."""
         with self.database.read() as connection:
             return frozenset(_seen(connection, fingerprint))
+
+    def public_key(self, fingerprint: str, number: int) -> PublicKey | None:
+        """The key of this number, if the newest list of a party has it."""
+        cached = self.find(fingerprint)
+        listed = () if cached is None or not cached.document else unverified(cached.document).keys
+        return next((key.public for key in listed if key.number == number), None)
 
     def contradictions(self) -> list[Contradiction]:
         """What was refused, and may be shown to others."""

@@ -40,6 +40,7 @@ import httpx
 from shoal import checks, randomness
 from shoal.accounting.amplification import local_epsilon
 from shoal.errors import ShoalError
+from shoal.protocols.base import Device
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import MalformedError
 from shoal.service.admission import Invitation, Invited
@@ -102,22 +103,30 @@ def trial_survey(
     people: int,
     epsilon: float = 1.0,
     delta: float = 1e-6,
+    randomizer: str | None = None,
 ) -> Survey:
     """A survey whose batches close at so many people, and never below most of them.
 
-    Devices run randomized response with the least noise that keeps the promise: of a few answers
-    the planner recommends nothing else.
+    Devices run randomized response with the least noise that keeps the promise, as of a few answers
+    the planner recommends nothing else; or the ``randomizer`` that is named.
     """
     checks.refuse(len(answers) < 2, "at least two answers", answers=len(answers))
     minimum = max(2, int(_LEAST_FRACTION * people))
-    response = partial(RandomizedResponse, k=len(answers))
-    local = local_epsilon(response, epsilon=epsilon, delta=delta, n=minimum, cap=_LOCAL_EPSILON_CAP)
+    device: Device | None = None
+    if randomizer is None:
+        response = partial(RandomizedResponse, k=len(answers))
+        cap = _LOCAL_EPSILON_CAP
+        local = local_epsilon(response, epsilon=epsilon, delta=delta, n=minimum, cap=cap)
+        device = response(epsilon=local)
     design = Design(
         epsilon=epsilon,
         delta=delta,
         batches=Batches(minimum=minimum, target=people, max_age=DAY),
         admission=Invited(entitled=_CROWDS * people + SPARE, dishonest=0),
-        given=response(epsilon=local),
+        categories=len(answers),
+        messages_cap=None,
+        choose=randomizer,
+        given=device,
     )
     return design.survey(
         name="tried out with shoal up",

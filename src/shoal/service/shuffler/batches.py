@@ -102,6 +102,11 @@ class SealedBatch:
     draft: Path
     rows: int = 1  # that are leased
 
+    @property
+    def filling(self) -> Path:
+        """Where the records are that are added to those of the parts, meanwhile."""
+        return self.draft.with_suffix(".filling")
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -243,17 +248,17 @@ class Batches:
                 sa.select(parts.c.name).where(parts.c.batch == row.id).order_by(parts.c.name)
             ).all()
         survey = self._surveys.numbered(row.survey)
+        paths = tuple(self.parts_directory / name for name in names)
         return SealedBatch(
             header=BatchHeader(
                 survey=survey.survey.id,
                 batch=row.id,
                 key=row.inner_key,
                 reports=row.valid,
-                records=row.valid * survey.wire.slots,
-                record_bytes=survey.wire.record_bytes,
+                sections=_sections(survey, row.valid, paths),
             ),
             owner=lease["owner"],
-            parts=tuple(self.parts_directory / name for name in names),
+            parts=paths,
             draft=self.files_directory / f"{row.id}-{lease['owner']}.draft",
         )
 
@@ -499,6 +504,21 @@ def _advanced(
         )
         transitions += [Transition(batch, row.survey.id, state) for batch in sorted(moved)]
     return transitions
+
+
+def _sections(row: SurveyRow, reports: int, paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
+    """Records of each section, and the bytes of one.
+
+    Where reports leave slots out, the batch is filled up to a number that does not show how many
+    there are; if that many are not enough, to the next multiple of it.
+    """
+    sizes = [section.record_bytes for section in row.wire.sections]
+    full = row.survey.records(reports)
+    if row.wire.absent is not None:
+        # A part that is gone is noticed when it is read.
+        there = sum(path.stat().st_size for path in paths if path.exists()) // sizes[0]
+        full = (max(1, -(-there // full[0])) * full[0],)
+    return tuple(zip(full, sizes, strict=True))
 
 
 def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: str) -> sa.Row[Any]:

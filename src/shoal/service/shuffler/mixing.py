@@ -51,8 +51,34 @@ class Digest(Protocol):
         """Take these bytes in."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """The bytes of a file from ``start`` to ``end``."""
+
+    path: Path
+    start: int
+    end: int
+
+    @classmethod
+    def whole(cls, path: Path) -> Span:
+        """All of a file."""
+        with path.open("rb") as file:
+            return cls(path, 0, file.seek(0, 2))
+
+    def part(self, start: int, end: int, of: int) -> Span:
+        """What these bytes of every ``of`` are together, where such parts lie one after another."""
+        count = (self.end - self.start) // of
+        return Span(self.path, self.start + count * start, self.start + count * end)
+
+    def opened(self) -> IO[bytes]:
+        """The file, at its beginning."""
+        file = self.path.open("rb")
+        file.seek(self.start)
+        return file
+
+
 def mix_records(
-    sources: Sequence[Path],
+    sources: Sequence[Path | Span],
     destination: BinaryIO,
     *,
     record_bytes: int,
@@ -68,12 +94,12 @@ def mix_records(
     """
     length = checks.count(record_bytes=record_bytes)
     files = []
-    for path in sources:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
+    for each in sources:
+        span = each if isinstance(each, Span) else Span.whole(each)
+        size = span.end - span.start
         if size % length:
-            raise FramingError(size, f"whole records of {length} bytes in {path}")
-        files.append(_Records(partial(_opened, path), size // length))
+            raise FramingError(size, f"whole records of {length} bytes in {span.path}")
+        files.append(_Records(span.opened, size // length))
     total = sum(file.number for file in files)
     fits = max(1, checks.count(memory=memory) // (length + _BESIDE))
     mixer = _Mixer(
@@ -97,10 +123,6 @@ class _Records:
 
     reading: Callable[[], AbstractContextManager[IO[bytes]]]
     number: int
-
-
-def _opened(source: Path) -> IO[bytes]:
-    return source.open("rb")
 
 
 @contextmanager

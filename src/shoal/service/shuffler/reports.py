@@ -287,20 +287,31 @@ class Reports:
                 here = (extents.c.segment == each.segment, extents.c.start == each.start)
                 connection.execute(extents.update().where(*here).values(attempts=0))
 
-    def finish(self, claim: Claim, opened: Mapping[int, bytes], forgotten: bytes = b"") -> None:
+    def finish(
+        self,
+        claim: Claim,
+        opened: Mapping[int, bytes],
+        forgotten: bytes = b"",
+        counts: Mapping[int, int] | None = None,
+    ) -> None:
         """Move opened reports, the records of each inner key, into the open batches.
 
-        The others are rejected. Tags move to the table of tags, but for those of rejected reports
+        ``counts`` says how many reports they are, where these may leave slots out. The others are
+        rejected. Tags move to the table of tags, but for those of rejected reports
         that are ``forgotten``: what does not open needs no protection against replay, and noise
         must not fill the table.
         """
         row = self.surveys.row(claim.survey)
-        counts = {key: len(records) // row.wire.opened_bytes for key, records in opened.items()}
-        for key, reports in counts.items():
-            if not reports or len(opened[key]) % row.wire.opened_bytes:
-                expected = f"whole reports of {row.wire.opened_bytes} bytes"
-                raise InvalidArgumentError("opened", len(opened[key]), expected)
-        rejected = checks.count(0, rejected=claim.count - sum(counts.values()))
+        size = row.wire.opened_bytes
+        if counts is None or row.wire.absent is None:
+            counts = {key: len(records) // size for key, records in opened.items()}
+        else:
+            size = row.wire.sections[0].record_bytes
+        for key, records in opened.items():
+            if not counts[key] or len(records) % size:
+                expected = f"whole reports, of {size} bytes each time"
+                raise InvalidArgumentError("opened", len(records), expected)
+        rejected = checks.count(0, rejected=claim.count - sum(counts[key] for key in opened))
         unopened = set(tags_of(forgotten, row.wire.report_bytes)) if forgotten else set()
         # Names of this call alone: one that is repeated after a lost answer may find the work
         # done, and must not touch the files of the call that did it.

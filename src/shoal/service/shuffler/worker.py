@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from threading import Event, Thread
 
 import numpy as np
@@ -24,6 +25,7 @@ from shoal.sealing import KeyPair
 from shoal.service.clock import Clock, GracePeriod, system_clock
 from shoal.service.db import files
 from shoal.service.db.leases import LEASE, Leases
+from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
@@ -34,7 +36,7 @@ from shoal.service.keyring import Keyring, KeyringError
 from shoal.service.opening import OpenedReports, Pool, ProcessesLostError
 from shoal.service.shuffler.batches import SealedBatch
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
-from shoal.service.shuffler.mixing import MEMORY, mix_records
+from shoal.service.shuffler.mixing import MEMORY, Span, mix_records
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, NARROWER, Claim, Extent
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
@@ -205,8 +207,8 @@ class ShufflerWorker:
         row = self.store.surveys.row(claim.survey)
         wire, pair = row.wire, self.keyring.pair(claim.key)
         analyzer = KeyPair.generate(number=0, suite=row.survey.suite).public
-        message = np.zeros((wire.slots, wire.message_bytes), dtype=np.uint8)
-        another = wire.seal(message, analyzer=analyzer, shuffler=pair.public)
+        messages = [np.zeros(shape, dtype=np.uint8) for shape in wire.shapes]
+        another = wire.seal(*messages, analyzer=analyzer, shuffler=pair.public)
         if self.pool.open_reports(wire, pair, another).rejected:
             text = f"nothing opens with key {claim.key}; look at the keys and at this machine"
             raise KeyringError(text)
@@ -244,7 +246,8 @@ class ShufflerWorker:
             _log.warning("nothing_opened", extra=_about(claim))
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
         try:
-            reports.finish(claim, {key: opened.by_key[key] for key in taken}, opened.unopened)
+            records = {key: opened.by_key[key] for key in taken}
+            reports.finish(claim, records, opened.unopened, opened.counts)
         except LeaseLostError:  # the worker was slow: not the fault of the reports
             reports.acquit(claim)
             raise
@@ -289,23 +292,51 @@ class ShufflerWorker:
             except BaseException:
                 files.remove([batch.draft])  # half a batch, on a disk that may be full
                 raise
+            finally:
+                files.remove([batch.filling])
         return True
 
     def _write(self, batch: SealedBatch) -> None:
-        digest = sha256()
+        """The header, then every section in an order of its own."""
+        digest, row = sha256(), self.store.surveys.row(batch.header.survey)
+        wire, parts = row.wire, [Span.whole(path) for path in batch.parts]
+        if wire.absent is not None:
+            parts.append(Span.whole(self._fill(batch, row, parts)))
         with os.fdopen(files.create(batch.draft), "wb") as draft:
             header = batch.header.to_bytes()
             draft.write(header)
             digest.update(header)
-            mix_records(
-                batch.parts,
-                draft,
-                record_bytes=batch.header.record_bytes,
-                scratch=batch.draft.parent,
-                memory=self.pace.memory,
-                digest=digest,
-            )
+            for section in wire.sections:
+                spans = parts
+                if wire.absent is None:
+                    end = wire.opened_bytes
+                    spans = [part.part(section.start, section.end, end) for part in parts]
+                mix_records(
+                    spans,
+                    draft,
+                    record_bytes=section.record_bytes,
+                    scratch=batch.draft.parent,
+                    memory=self.pace.memory,
+                    digest=digest,
+                )
         self.store.batches.finish(batch, digest.hexdigest())
+
+    def _fill(self, batch: SealedBatch, row: SurveyRow, parts: Sequence[Span]) -> Path:
+        """A file of records that say nothing: as many as the batch lacks.
+
+        Its number of records would show how much noise is in it otherwise.
+        """
+        ((records, size),) = batch.header.sections
+        missing = records - sum(part.end - part.start for part in parts) // size
+        key = self.store.key_lists.public_key(row.survey.analyzer.fingerprint, batch.header.key)
+        if key is None:
+            text = f"the analyzer's list of keys has no key {batch.header.key}: the batch waits"
+            raise KeyringError(text)
+        (section,) = row.wire.sections
+        copies = self.pool.seal_copies(section, row.survey.device.padding, key, missing)
+        with os.fdopen(files.create(batch.filling), "wb") as file:
+            file.writelines(copies)
+        return batch.filling
 
     def _clean(self) -> bool:
         """Delete files that nobody needs."""

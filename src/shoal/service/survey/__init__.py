@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from shoal.service.admission import Admission, Invited, Open
-from shoal.service.survey.document import VERSION, Batches, Party, Small, Stated, Survey, complaint
+from shoal.service.survey.document import (
+    NONE,
+    VERSION,
+    Batches,
+    Party,
+    Question,
+    Small,
+    Stated,
+    Survey,
+    complaint,
+)
 
 __all__ = [
+    "NONE",
     "VERSION",
     "Admission",
     "Batches",
     "Invited",
     "Open",
     "Party",
+    "Question",
     "Small",
     "Stated",
     "Survey",

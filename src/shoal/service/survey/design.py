@@ -29,12 +29,12 @@ from shoal.accounting.amplification import required_n
 from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.planning import Plan, plan
+from shoal.planning import Plan, joint, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.service.admission import Admission
-from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
+from shoal.service.survey.document import LARGEST_LOCAL, NONE, Batches, Question, Survey, cells
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.values import attributes
 
@@ -42,17 +42,61 @@ _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
 _UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _NEARLY = 0.005  # of the people that are enough for several reports
+_IF_CHOSEN = ("near-central-lean", "near-central-robust")  # every slot is opened by itself
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuestionDesign:
+    """One of several questions: a choice of ``answers``, or a number between ``bounds``.
+
+    A question with twice the ``weight`` has twice the epsilon of its own. ``choose`` names a
+    mechanism. Answers may be counted by ``groups``, of which ``by`` asks.
+    """
+
+    name: str
+    text: str
+    answers: tuple[str, ...] = ()
+    bounds: tuple[float, float] | None = None
+    by: str = ""
+    groups: tuple[str, ...] = ()
+    weight: float = 1.0
+    choose: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(weight=self.weight)
+        alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
+        expected = f"groups with by and answers beside them for the question {self.name}"
+        checks.refuse(alone, expected, groups=len(self.groups))
+        both = bool(self.answers) == (self.bounds is not None)
+        expected = f"answers or bounds, one of them, for the question {self.name}"
+        checks.refuse(both, expected, answers=len(self.answers))
+        expected = (
+            f"answers and groups of {self.name} without {NONE!r}, which is added for those who "
+            "skip it"
+        )
+        checks.refuse(NONE in (*self.answers, *self.groups), expected, answers=NONE)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers, and that of those who skip the question; a number has to be given."""
+        return (*self.answers, NONE) if self.answers else ()
+
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """The groups, and that of those who skip them."""
+        return (*self.groups, NONE) if self.groups else ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """What is wanted of a survey; the mechanism follows, unless one is ``given``.
 
-    One of so many ``categories``, or a number between ``bounds``. ``choose`` names a mechanism; the
-    best one is taken otherwise. ``messages_cap`` above 1 lets in protocols with several messages.
+    One of so many ``categories``, or a number between ``bounds``; or several ``questions``, whose
+    mechanisms together keep the promise. ``choose`` names a mechanism; the best one is taken
+    otherwise. ``messages_cap`` above 1 lets in protocols with several messages.
     """
 
     epsilon: float
@@ -61,6 +105,7 @@ class Design:
     admission: Admission
     categories: int | None = None
     bounds: tuple[float, float] | None = None
+    questions: tuple[QuestionDesign, ...] = ()
     reports_per_person: int = 1
     participation: float = 1.0
     local_epsilon_cap: float | None = None
@@ -107,7 +152,9 @@ class Design:
             local_epsilon_cap=self.local_epsilon_cap,
             messages_cap=self.messages_cap,
         )
-        return options if self.choose is None else options.choose(self.choose)
+        names = [each.name for each in options.options if each.name not in _IF_CHOSEN]
+        best = self.choose or names[0]
+        return options if best == options.recommended.name else options.choose(best)
 
     @cached_property
     def device(self) -> Device:
@@ -116,7 +163,10 @@ class Design:
             return self.given
         chosen = self.plan.randomizer
         if self.reports_per_person == 1:
-            return chosen
+            if not isinstance(chosen, MultiMessageMechanism):
+                return chosen
+            delta = self.terms.delta_taking_part
+            return chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
         # The same kind with the least noise with which R reports together keep epsilon.
         if isinstance(chosen, MultiMessageMechanism):
             about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
@@ -126,6 +176,33 @@ class Design:
         randomizer = cast("Any", chosen)
         return self._searched(lambda each: replace(randomizer, epsilon=each), start, most)
 
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """What every device runs for each question: together they spend the whole budget."""
+        if not self.questions:
+            return (self.device,)
+        people = {
+            "n": self.crowd,
+            "local_epsilon_cap": min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL),
+            "messages_cap": self.messages_cap,
+        }
+        parts = [
+            joint.Part(
+                {
+                    "categories": cells(part.labels, part.group_labels) or None,
+                    "bounds": part.bounds,
+                    **people,
+                },
+                weight=part.weight,
+                rounds=self.reports_per_person,
+                choose=part.choose or self.choose,
+            )
+            for part in self.questions
+        ]
+        delta = self.terms.delta_taking_part
+        made = joint.plan_together(parts, epsilon=self.epsilon, delta=delta)
+        return tuple(each.randomizer for each in made.plans)
+
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
 
@@ -133,7 +210,7 @@ class Design:
         def excess(logarithm: float) -> float:
             try:
                 device = make(math.exp(logarithm))
-                epsilon = promised(device, self.terms, self.batches.minimum).epsilon
+                epsilon = promised((device,), self.terms, self.batches.minimum).epsilon
             except ShoalError:  # noise that so few people cannot make
                 return 1.0
             return math.log(epsilon / self.epsilon)
@@ -162,14 +239,37 @@ class Design:
         )
         return made
 
-    def survey(self, **about: Any) -> Survey:  # noqa: ANN401 - the other fields of a survey
-        """The survey of this design; it refuses a mechanism that does not keep the promise."""
-        for name in ("question", "purpose", "name"):
-            text, expected = about[name], "one line of text, without control characters"
+    def survey(
+        self,
+        *,
+        question: str = "",
+        answers: tuple[str, ...] = (),
+        by: str = "",
+        groups: tuple[str, ...] = (),
+        **about: Any,  # noqa: ANN401 - the other fields of a survey
+    ) -> Survey:
+        """The survey of this design; it refuses a mechanism that does not keep the promise.
+
+        ``question``, ``answers``, ``by`` and ``groups`` are those of the only question.
+        """
+        asked = [("", question, answers, by, groups)]
+        if self.questions:
+            asked = [
+                (part.name, part.text, part.labels, part.by, part.group_labels)
+                for part in self.questions
+            ]
+        texts = [("question", each[1]) for each in asked]
+        texts += [("by", each[3]) for each in asked if each[4]]
+        for name, text in (*texts, *((name, about[name]) for name in ("purpose", "name"))):
+            expected = "one line of text, without control characters"
             shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
             checks.refuse(not shown or not text.strip(), expected, **{name: text})
+        questions = (
+            Question(name=name, text=text, answers=labels, by=by, groups=groups, device=device)
+            for (name, text, labels, by, groups), device in zip(asked, self.devices, strict=True)
+        )
         return Survey(
-            device=self.device,
+            questions=tuple(questions),
             batches=self.batches,
             epsilon=self.epsilon,
             **attributes(self, *TERMS),
@@ -191,9 +291,9 @@ def expected_error(device: Device, valid: int) -> float:
     raise InvalidArgumentError("device", device.name, "a mechanism for answers or for numbers")
 
 
-def tells_nothing(device: Device, valid: int) -> bool:
-    """Whether the expected error is more than a quarter of all there can be: of 1, or the range."""
-    return _blur(device, valid) > 1
+def tells_nothing(devices: tuple[Device, ...], valid: int) -> bool:
+    """Whether an expected error is more than a quarter of all there can be: of 1, or the range."""
+    return any(_blur(device, valid) > 1 for device in devices)
 
 
 def telling_minimum(design: Design) -> int | None:
@@ -203,17 +303,18 @@ def telling_minimum(design: Design) -> int | None:
     designed for n people falls about as 1/n, so that a few trials are enough; that of a given
     mechanism, or where its local epsilon is capped, as the root of that.
     """
-    minimum, device = design.batches.minimum, design.device
+    minimum, devices = design.batches.minimum, design.devices
     for trial in range(_TRIALS):
-        if not tells_nothing(device, minimum):
+        blur = max(_blur(device, minimum) for device in devices)
+        if blur <= 1:
             return minimum
         power = 1 if trial < _TRIALS / 2 and design.given is None else 2
-        minimum = _two_digits(math.ceil(_blur(device, minimum) ** power * minimum))
+        minimum = _two_digits(math.ceil(blur**power * minimum))
         if minimum > _MOST_PEOPLE:
             return None
         batches = replace(design.batches, minimum=minimum, target=2 * minimum)
         try:
-            device = replace(design, batches=batches).device
+            devices = replace(design, batches=batches).devices
         except ShoalError:  # a mechanism that exists for few people only
             return None
     return None
@@ -252,7 +353,7 @@ def _enough_for_several(device: Device, start: int, epsilon: float, terms: Terms
     reports, certain = terms.reports_per_person, terms.trusting
 
     def keeps(people: int) -> bool:
-        return promised(device, certain, people * reports).epsilon <= epsilon
+        return promised((device,), certain, people * reports).epsilon <= epsilon
 
     most = LARGEST_COUNT // reports
     bracket = doubled(keeps, start, most)

@@ -1,4 +1,4 @@
-"""A survey: one question, everything public about how it is collected, and an id.
+"""A survey: its questions, everything public about how it is collected, and an id.
 
 A survey never changes. Its id is the hash of its canonical configuration, and every envelope of
 the collection is bound to the id, so that whoever answers agrees on all of it: the question, the
@@ -8,6 +8,15 @@ What is promised is for one person over the survey's life. R reports of one pers
 one batch or into several. Give each its own part of a batch's honest people at random: showing the
 analyzer these parts separately shows more than the batch, so each report is hidden by at least
 floor(h/R) honest people, h those of the smallest batch, and R adaptive rounds of that compose.
+
+Of several questions each is randomized, sealed and mixed by itself: nothing links the answers of a
+person. A report is a round for each of them, and all rounds compose. Whoever skips a question sends
+:data:`NONE`, so that everybody's report has the same form, and each question has the same crowd.
+
+A question may count its answers by ``groups``: group and answer are one answer of its mechanism.
+
+There are three versions, and each survey is written in one of them: one question with a fraction of
+dishonest reports (1), one question with an ``admission`` (2), several ``questions`` or groups (3).
 """
 
 from __future__ import annotations
@@ -31,7 +40,7 @@ from shoal.protocols.base import Device
 from shoal.protocols.registry import restored
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomizers.grid import Laplace
-from shoal.randomizers.registry import described
+from shoal.randomizers.registry import CALIBRATED, described
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
@@ -43,16 +52,20 @@ from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
-VERSION = 2
+VERSION = 3
+NONE = "(none)"  # the answer of those who skip one of several questions
+MOST_QUESTIONS = 20
+MOST_CELLS = 10_000  # answers of all groups together: a short survey can ask devices for no more
 LONGEST_TEXT = 2000
 LONGEST_ANSWER = 200
 MOST_BATCH_REPORTS = 10**10  # more people than there are
 LEAST_DELTA = 1e-30
+LEAST_COMPOSED_DELTA = 1e-9  # of several questions: below, composing many curves takes long
 MOST_REPORTS = 1000  # of one person: composing more takes long, and promises nothing
 MOST_LEVELS = 8  # of Laplace noise in several reports: its law has many atoms of many sizes
 LARGEST_LOCAL = 5.0  # of each of several reports, for the same reason; one alone is quick
 _LEAST = {"reports_per_person": 1, "not_before": 0, "not_after": 0, "token_bytes": 0}
-_TEXTS = ("name", "question", "purpose")
+_TEXTS = ("name", "purpose")
 _NUMBERS = ("epsilon", *(name for name in TERMS if name != "admission"))
 # The fields that are written as they are.
 _PLAIN = (*_TEXTS, *_NUMBERS, "not_before", "not_after", "suite", "token_bytes")
@@ -60,6 +73,7 @@ _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
 _MOST_BITS = 8 * LARGEST_CAPACITY
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}")
 _USUAL_PORTS = {"https": 443, "http": 80}
 _ESCAPED = set('"<>^`{}')  # in a path, by browsers
 LONGEST_URL = 2000
@@ -267,6 +281,129 @@ class Batches:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, what may be answered, and what devices run for it.
+
+    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds. Each of
+    several questions has a ``name``, by which programs know it. Answers may be counted by
+    ``groups``, of which ``by`` asks people: the mechanism has every answer in every group, the
+    answers of the first group before those of the second.
+    """
+
+    text: str
+    device: Device
+    answers: tuple[str, ...] = ()
+    name: str = ""
+    by: str = ""
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_text("question", self.text, LONGEST_TEXT)
+        answers, device = self.answers, self.device
+        if getattr(device, "name", None) in CALIBRATED:
+            expected = f"a mechanism that browsers run ({device.name} is for tables: shoal run)"
+            raise InvalidArgumentError("device", device.name, expected)
+        if isinstance(device, NumberMechanism):
+            expected = "no list of answers beside a mechanism for numbers"
+            checks.refuse(answers, expected, answers=len(answers))
+        elif isinstance(device, AnswerMechanism):
+            expected = f"{device.k} answers, as the mechanism has"
+            number = cells(answers, self.groups)
+            checks.refuse(number != device.k, expected, answers=number)
+        else:
+            named = getattr(device, "name", device)
+            raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
+        for answer in (*answers, *self.groups):
+            _check_text("answer", answer, LONGEST_ANSWER)
+        repeated = len(set(answers)) < len(answers)
+        checks.refuse(repeated, "answers that differ", answers="repeated")
+        if self.by or self.groups:
+            self._check_groups()
+
+    def _check_groups(self) -> None:
+        _check_text("by", self.by, LONGEST_TEXT)
+        for name in ("groups", "answers"):
+            listed = getattr(self, name)
+            expected = "at least two that differ, to count by group"
+            wrong = len(listed) < 2 or len(set(listed)) < len(listed)
+            checks.refuse(wrong, expected, **{name: len(listed)})
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the mechanism has: the answers, or every answer in every group."""
+        if not self.groups:
+            return self.answers
+        return tuple(f"{group} · {answer}" for group in self.groups for answer in self.answers)
+
+    @property
+    def may_be_skipped(self) -> bool:
+        """Whether somebody may give no answer; a number has to be given."""
+        return bool(self.name and self.answers)
+
+    def configuration(self) -> dict[str, Plain]:
+        """All of it as plain values; the name is not among them."""
+        grouped: dict[str, Plain] = {"by": self.by, "groups": list(self.groups)}
+        return {
+            "question": self.text,
+            "answers": list(self.answers),
+            **(grouped if self.groups else {}),
+            "mechanism": cast("dict[str, Plain]", described(self.device)),
+            # What follows from the parameters: a machine that derives other numbers has to refuse,
+            # and a client in another language need not derive any.
+            "sampler": dict(self.device.integers),
+            "message_bytes": self.device.message_bytes,
+            "slots": self.device.slots,
+        }
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Question:
+        """From plain values; refuses a mechanism for other answers, or with endless numbers."""
+        mechanism, answers = stored["mechanism"], tuple(stored["answers"])
+        groups, by = tuple(stored.get("groups", ())), stored.get("by", "")
+        number = cells(answers, groups)
+        k = checks.count(0, k=mechanism.get("k", number))
+        expected = f"a mechanism for the {number} answers listed"
+        checks.refuse(k != number, expected, k=k)
+        bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
+        checks.refuse(bits > _MOST_BITS, f"at most {_MOST_BITS}", modulus_bits=bits)
+        return cls(
+            text=stored["question"],
+            device=restored(mechanism),
+            answers=answers,
+            name=stored.get("name", ""),
+            by=by,
+            groups=groups,
+        )
+
+
+def cells(answers: tuple[str, ...], groups: tuple[str, ...]) -> int:
+    """How many answers there are in all groups together; without groups, how many answers."""
+    number = len(answers) * max(1, len(groups))
+    expected = f"at most {MOST_CELLS:,} answers in all of them together, not {number:,}"
+    checks.refuse(groups and number > MOST_CELLS, expected, groups=len(groups))
+    return number
+
+
+def _check_several(questions: tuple[Question, ...]) -> None:
+    """Each has a name of its own; answers and groups end with that of those who skip it."""
+    expected = f"1 to {MOST_QUESTIONS} questions"
+    checks.refuse(not 1 <= len(questions) <= MOST_QUESTIONS, expected, questions=len(questions))
+    if len(questions) == 1:
+        checks.refuse(questions[0].name, "no name for the only question", name=questions[0].name)
+        return
+    for question in questions:
+        expected = "a name of 1 to 40 letters, digits, underscores, hyphens and dots"
+        checks.refuse(not _NAME.fullmatch(question.name), expected, name=question.name)
+        expected = (
+            f"answers and groups of {question.name} that end with {NONE!r}, for those who skip it"
+        )
+        for listed in (question.answers, question.groups):
+            checks.refuse(listed and listed[-1] != NONE, expected, answers=listed[-1:])
+    names = [question.name for question in questions]
+    checks.refuse(len(set(names)) < len(names), "names that differ", questions=names)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stated:
     """The numbers and addresses by which a survey may be refused at once.
 
@@ -274,7 +411,7 @@ class Stated:
     ``participation`` is a coin that the device tosses for every report.
     """
 
-    device: Device
+    questions: tuple[Question, ...]
     batches: Batches
     epsilon: float
     delta: float
@@ -285,23 +422,35 @@ class Stated:
     analyzer: Party
 
     def __post_init__(self) -> None:
+        _check_several(self.questions)
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
         checks.fraction(participation=self.participation)
         checks.refuse(self.delta < LEAST_DELTA, f"delta >= {LEAST_DELTA:g}", delta=self.delta)
+        expected = f"delta >= {LEAST_COMPOSED_DELTA:g} for several questions"
+        checks.refuse(
+            self.several and self.delta < LEAST_COMPOSED_DELTA, expected, delta=self.delta
+        )
         reports = checks.count(reports_per_person=self.reports_per_person)
-        expected = f"at most {MOST_REPORTS} reports of one person"
-        checks.refuse(reports > MOST_REPORTS, expected, reports_per_person=reports)
-        if reports > 1:
-            each = self.device.local_epsilon
-            expected = f"at most {LARGEST_LOCAL:g} for each of several reports of one person"
+        rounds = MOST_REPORTS // len(self.questions)
+        to_each = f" to {len(self.questions)} questions each" if self.several else ""
+        expected = f"at most {rounds} reports of one person{to_each}"
+        checks.refuse(reports > rounds, expected, reports_per_person=reports)
+        composed = "several questions" if self.several else "several reports of one person"
+        for question in self.questions if reports > 1 or self.several else ():
+            each = question.device.local_epsilon
+            expected = f"at most {LARGEST_LOCAL:g} for each of {composed}"
             checks.refuse(LARGEST_LOCAL < each < math.inf, expected, local_epsilon=each)
-        if reports > 1 and isinstance(self.device, Laplace):
-            expected = (
-                f"at most {MOST_LEVELS} for several reports of one person by {self.device.name} "
-                "(or take piecewise)"
-            )
-            checks.refuse(self.device.levels > MOST_LEVELS, expected, levels=self.device.levels)
+            if isinstance(question.device, Laplace):
+                expected = (
+                    f"at most {MOST_LEVELS} for {composed} by {question.device.name} "
+                    "(or take piecewise)"
+                )
+                levels = question.device.levels
+                checks.refuse(levels > MOST_LEVELS, expected, levels=levels)
+        expected = "an admission of people, and no fraction, for several questions or groups"
+        fraction = self.latest and isinstance(self.admission, OpenFraction)
+        checks.refuse(fraction, expected, admission="a fraction")
         most, least = self.admission.most_valid(reports), self.batches.minimum
         expected = f"a minimum of at most the {most:,} reports that people invited may send"
         checks.refuse(least > most, expected, minimum=least)
@@ -319,9 +468,36 @@ class Stated:
         return Terms(**attributes(self, *TERMS))
 
     @property
+    def several(self) -> bool:
+        """Whether it asks more than one question."""
+        return len(self.questions) > 1
+
+    @property
+    def latest(self) -> bool:
+        """Whether it asks what only the latest version can: several questions, or by groups."""
+        return self.several or any(question.groups for question in self.questions)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """What people run, question by question."""
+        return tuple(question.device for question in self.questions)
+
+    @property
+    def only(self) -> Question:
+        """The question of a survey that asks one."""
+        several = len(self.questions)
+        checks.refuse(self.several, "a survey with one question", questions=several)
+        return self.questions[0]
+
+    @property
+    def device(self) -> Device:
+        """Of the only question."""
+        return self.only.device
+
+    @property
     def local_epsilon(self) -> float:
         """What one person's reports reveal together, whoever colludes."""
-        return self.reports_per_person * self.device.local_epsilon
+        return self.reports_per_person * sum(device.local_epsilon for device in self.devices)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Stated:
@@ -332,17 +508,15 @@ class Stated:
 
 
 def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that are no plain values.
-
-    Refuses a mechanism for other answers, or with endless numbers.
-    """
-    mechanism, answers = stored["mechanism"], len(stored["answers"])
-    k = checks.count(0, k=mechanism.get("k", answers))
-    checks.refuse(k != answers, f"a mechanism for the {answers} answers listed", k=k)
-    bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
-    checks.refuse(bits > _MOST_BITS, f"at most {_MOST_BITS}", modulus_bits=bits)
+    """The fields that are no plain values."""
+    several = stored.get("questions")
+    if several is not None:
+        expected = f"at most {MOST_QUESTIONS} questions"
+        checks.refuse(len(several) > MOST_QUESTIONS, expected, questions=len(several))
+    # The name of a survey with one question is not that of the question.
+    questions = several or [{**stored, "name": ""}]
     return {
-        "device": restored(mechanism),
+        "questions": tuple(map(Question.read, questions)),
         "batches": Batches(**stored["batches"]),
         "admission": read_admission(stored["admission"])
         if "admission" in stored
@@ -356,15 +530,12 @@ def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
 class Survey(Stated):
     """Everything that all parties and people agree on.
 
-    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds.
     ``not_before`` and ``not_after`` are seconds since 1970. ``token_bytes`` is room for anonymous
     tokens in every report, none unless they are used.
     """
 
     name: str
-    question: str
     purpose: str
-    answers: tuple[str, ...] = ()
     not_before: int
     not_after: int
     suite: str = SUITES[0]
@@ -373,27 +544,16 @@ class Survey(Stated):
     def __post_init__(self) -> None:
         for name in _TEXTS:
             _check_text(name, getattr(self, name), LONGEST_TEXT)
-        answers, device = self.answers, self.device
-        if isinstance(device, NumberMechanism):
-            expected = "no list of answers beside a mechanism for numbers"
-            checks.refuse(answers, expected, answers=len(answers))
-        elif isinstance(device, AnswerMechanism):
-            expected = f"{device.k} answers, as the mechanism has"
-            checks.refuse(len(answers) != device.k, expected, answers=len(answers))
-        else:
-            named = getattr(device, "name", device)
-            raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
-        for answer in answers:
-            _check_text("answer", answer, LONGEST_ANSWER)
-        repeated = len(set(answers)) < len(answers)
-        checks.refuse(repeated, "answers that differ", answers="repeated")
         for name, least in _LEAST.items():
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
         expected = f"not_after later than not_before={self.not_before}"
         checks.refuse(self.not_after <= self.not_before, expected, not_after=self.not_after)
         super().__post_init__()
         checks.refuse(self.suite not in SUITES, f"one of {', '.join(SUITES)}", suite=self.suite)
-        _check_room(self.device, suite=self.suite, token_bytes=self.token_bytes)
+        for device in self.devices:
+            if device.absent is not None:
+                self._check_sizes(device.name)
+        _check_room(self.devices, suite=self.suite, token_bytes=self.token_bytes)
         epsilon = self.guarantee(self.batches.minimum).epsilon
         if not self.allows(epsilon):
             raise UnreachableTargetError(
@@ -401,6 +561,30 @@ class Survey(Stated):
                 f"a batch of minimum={self.batches.minimum} reports gives {epsilon:.6g}",
                 "ask for a larger minimum, more noise, fewer reports per person or more epsilon",
             )
+
+    def _check_sizes(self, name: str) -> None:
+        """Refuse what a mechanism that leaves slots out is not there for yet."""
+        expected = f"{SUITES[0]} for {name}, which seals many slots each by itself"
+        checks.refuse(self.suite != SUITES[0], expected, suite=self.suite)
+        expected = f"one question in a survey with {name}"
+        checks.refuse(self.several, expected, questions=len(self.questions))
+        reports, expected = self.reports_per_person, f"1 report of a person with {name}"
+        checks.refuse(reports > 1, expected, reports_per_person=reports)
+
+    @property
+    def title(self) -> str:
+        """What it is called where people look for it: its question, or the name of several."""
+        return self.name if self.several else self.only.text
+
+    @property
+    def question(self) -> str:
+        """The only one."""
+        return self.only.text
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """To the only question."""
+        return self.only.answers
 
     @cached_property
     def id(self) -> SurveyId:
@@ -413,27 +597,32 @@ class Survey(Stated):
 
     def guarantee(self, valid: int) -> Guarantee:
         """What one person is promised if every batch with their reports has so many valid ones."""
-        return promised(self.device, self.terms, checks.count(0, valid=valid))
+        return promised(self.devices, self.terms, checks.count(0, valid=valid))
+
+    def records(self, reports: int) -> tuple[int, ...]:
+        """How many records a batch of so many valid reports has for each question."""
+        honest = self.honest(reports)
+        return tuple(device.records(reports, honest=honest) for device in self.devices)
 
     def allows(self, epsilon: float) -> bool:
         """Whether a guarantee with this epsilon is within the promise."""
         return epsilon <= self.epsilon * (1 + _SLACK)
 
     def configuration(self) -> dict[str, Plain]:
-        """All of it as plain values; version 1 has a fraction of dishonest reports."""
-        admission: dict[str, Plain] = {"version": VERSION, "admission": self.admission.to_dict()}
+        """All of it as plain values."""
+        written: dict[str, Plain] = {"version": 2, "admission": self.admission.to_dict()}
         if isinstance(self.admission, OpenFraction):
-            admission = {"version": 1, "dishonest": self.admission.dishonest}
+            written = {"version": 1, "dishonest": self.admission.dishonest}
+        if self.latest:
+            written["version"] = VERSION
+        if self.several:
+            each = [{"name": one.name, **one.configuration()} for one in self.questions]
+            written["questions"] = each
+        else:
+            written |= self.only.configuration()
         return {
-            **admission,
+            **written,
             "kind": "survey",
-            "answers": list(self.answers),
-            "mechanism": cast("dict[str, Plain]", described(self.device)),
-            # What follows from the parameters: a machine that derives other numbers has to refuse,
-            # and a client in another language need not derive any.
-            "sampler": dict(self.device.integers),
-            "message_bytes": self.device.message_bytes,
-            "slots": self.device.slots,
             "batches": asdict(self.batches),
             "shuffler": asdict(self.shuffler),
             "analyzer": asdict(self.analyzer),
@@ -450,10 +639,10 @@ class Survey(Stated):
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
             plain = {name: stored[name] for name in _PLAIN}
-            survey = cls(answers=tuple(stored["answers"]), **_parts(stored), **plain)
+            survey = cls(**_parts(stored), **plain)
         if survey.to_bytes() != data:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
-            expected = f"a survey of version 1 or {VERSION} and nothing more"
+            expected = f"a survey of a version from 1 to {VERSION} and nothing more"
             raise MalformedError("the survey", expected)
         return survey
 
@@ -465,18 +654,20 @@ def _check_text(name: str, text: object, longest: int) -> None:
     checks.refuse(not fits, expected, **{name: text})
 
 
-def _check_room(device: Device, *, suite: str, token_bytes: int) -> None:
-    """Refuse a mechanism whose sealed messages, with a token, are too long for an envelope."""
+def _check_room(devices: tuple[Device, ...], *, suite: str, token_bytes: int) -> None:
+    """Refuse mechanisms whose sealed messages, with a token, are too long for an envelope."""
     most = LARGEST_CAPACITY - token_bytes
-    length = device.message_bytes
-    expected = f"messages of at most {LARGEST_CAPACITY} bytes, the token included"
-    checks.refuse(length > most, expected, message_bytes=length)
-    record = Envelope(survey=_ANY, role="inner", capacity=length, suite=suite).size
-    expected = (
-        f"at most {max(0, most // record)} messages of a person, sealed into {record} bytes each "
-        f"by {suite} (take a mechanism with fewer or shorter messages)"
-    )
-    checks.refuse(device.slots * record > most, expected, slots=device.slots)
+    for device in devices:
+        length = device.message_bytes
+        expected = f"messages of at most {LARGEST_CAPACITY} bytes, the token included"
+        checks.refuse(length > most, expected, message_bytes=length)
+        record = Envelope(survey=_ANY, role="inner", capacity=length, suite=suite).size
+        expected = (
+            f"at most {max(0, most // record)} messages of a person, sealed into {record} bytes "
+            f"each by {suite} (take a mechanism with fewer or shorter messages)"
+        )
+        checks.refuse(device.slots * record > most, expected, slots=device.slots)
+        most -= device.slots * record
 
 
 def read_survey(path: Path, survey_id: str | None = None) -> Survey:

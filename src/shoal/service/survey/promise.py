@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from shoal.accounting.amplification import amplify
-from shoal.accounting.compose import Method
+from shoal.accounting.amplification import amplify, profile
+from shoal.accounting.compose import ComposedProfile, Method
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
 from shoal.explain.text import up
@@ -68,8 +68,11 @@ class Terms:
 TERMS = tuple(field.name for field in fields(Terms))
 
 
-def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
-    """R adaptive rounds among floor(honest / R) people each; R = 1 is the accountant's answer."""
+def promised(devices: tuple[Device, ...], terms: Terms, valid: int) -> Guarantee:
+    """R adaptive rounds of each device among floor(honest / R) people each.
+
+    For one device and R = 1 it is the accountant's answer.
+    """
     reports = terms.reports_per_person
     honest = terms.admission.honest(valid, reports)
     crowd = honest // reports  # people among whom each report hides, the person included
@@ -79,7 +82,7 @@ def promised(device: Device, terms: Terms, valid: int) -> Guarantee:
             f"{honest} honest ones leave nobody to hide {reports} of one person among",
             "ask for a larger minimum or fewer reports per person",
         )
-    guarantee = _accounted(device, crowd, terms.delta_taking_part, reports)
+    guarantee = _accounted(devices, crowd, terms.delta_taking_part, reports)
     as_accounted = reports == 1 and terms.taking_part == 1
     assumptions = [
         guarantee.assumptions[0],
@@ -117,21 +120,23 @@ class MadeUp:
 
 
 def if_made_up(
-    device: Device, terms: Terms, valid: int, fractions: Sequence[Fraction] = MADE_UP
+    devices: tuple[Device, ...], terms: Terms, valid: int, fractions: Sequence[Fraction] = MADE_UP
 ) -> Iterator[MadeUp]:
     """What one person has if these fractions of a batch's reports were made up, and no others."""
     for fraction in fractions:
         reports = math.ceil(fraction * valid)
         try:
-            epsilon = promised(device, terms.trusting, valid - reports).epsilon
+            epsilon = promised(devices, terms.trusting, valid - reports).epsilon
         except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
             epsilon = None
         yield MadeUp(fraction, reports, valid - reports, epsilon)
 
 
 @lru_cache(maxsize=4096)
-def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarantee:
-    account = partial(amplify, device, n=crowd, delta=delta, rounds=rounds)
+def _accounted(devices: tuple[Device, ...], crowd: int, delta: float, rounds: int) -> Guarantee:
+    if len(devices) > 1:
+        return _composed(devices, crowd, delta, rounds)
+    account = partial(amplify, devices[0], n=crowd, delta=delta, rounds=rounds)
     if rounds == 1 or delta >= _LEAST_LOSS_DELTA:
         try:
             return account()
@@ -145,3 +150,27 @@ def _accounted(device: Device, crowd: int, delta: float, rounds: int) -> Guarant
             if not guarantees and composition == _OTHERS[-1]:
                 raise
     return min(guarantees, key=lambda guarantee: guarantee.epsilon)
+
+
+def _composed(devices: tuple[Device, ...], crowd: int, delta: float, rounds: int) -> Guarantee:
+    """Several questions: every device's curve among the same number of people, R times each.
+
+    Each question is mixed by itself with noise of its own, so that given all inputs what comes out
+    of one is independent of the others: their curves compose.
+    """
+    curves = [profile(device, n=crowd) for device in devices]
+    composed = ComposedProfile.of((curve, rounds) for curve in curves)
+    epsilon, how = composed.tightest(delta)
+    theorems = "; ".join(dict.fromkeys(curve.theorem for curve in curves))
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        n=crowd,
+        local_epsilon=composed.local_epsilon,
+        local_delta=composed.local_delta,
+        theorem=f"{theorems}; {len(devices)} questions, {how}",
+        rounds=rounds,
+        assumptions=("; ".join(dict.fromkeys(curve.scope for curve in curves)),),
+        lower_bound=lambda: composed.lower_epsilon(delta),
+        profile=composed,
+    )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import duration, finite, moment, plain, up
+from shoal.protocols.base import Device
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.design import expected_error, tells_nothing
-from shoal.service.survey.document import Survey
+from shoal.service.survey.document import Question, Survey
 from shoal.service.wire import Wire
 
+# The robust histogram, as people choose it, is the one with carriers here.
+_NAMES = {"near-central-carriers": "near-central-robust, with carriers of the noise"}
 _ANSWERS_SHOWN = 8
 
 
@@ -23,12 +28,11 @@ def to_dict(survey: Survey, now: int) -> dict[str, object]:
         "id": str(survey.id),
         "survey": survey.configuration(),
         "report_bytes": Wire.of(survey).report_bytes,
+        "records": {name: sum(survey.records(size)) for name, size in sizes.items()},
         "guarantee": {
             name: finite(survey.guarantee(size).to_dict()) for name, size in sizes.items()
         },
-        "expected_error": {
-            name: expected_error(survey.device, size) for name, size in sizes.items()
-        },
+        "expected_error": {name: _expected(survey, size) for name, size in sizes.items()},
         "note": closed_note(survey, now),
     }
 
@@ -67,9 +71,11 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
     What is compared digit by digit has lines of its own: 64 digits each.
     """
     warnings = list(survey.guarantee(survey.batches.minimum).warnings)
-    if tells_nothing(survey.device, survey.batches.minimum):
-        numbers = isinstance(survey.device, NumberMechanism)
+    blurred = [q for q in survey.questions if tells_nothing((q.device,), survey.batches.minimum)]
+    if blurred:
+        numbers = isinstance(blurred[0].device, NumberMechanism)
         much = "a quarter of the range" if numbers else "25 percentage points"
+        much += f" for {blurred[0].name}" if survey.several else ""
         better = f"; --minimum {enough} would do" if enough else ""
         warnings.append(
             f"a batch of {survey.batches.minimum:,} tells hardly anything: its expected error is "
@@ -79,8 +85,7 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
     return Document(
         survey.name,
         facts=(
-            ("question", survey.question),
-            ("answers", _answers(survey)),
+            *_asked(survey),
             ("purpose", survey.purpose),
             ("open", f"{moment(survey.not_before)} to {moment(survey.not_after)} (UTC)"),
             *_promised(survey),
@@ -109,25 +114,54 @@ def _promised(survey: Survey) -> list[tuple[str, str]]:
         aimed=survey.guarantee(survey.batches.target),
         local=math.isfinite(least.local_epsilon),
         report_bytes=Wire.of(survey).report_bytes,
-        errors=_errors(survey),
+        devices=[(each, _runs(each.device)) for each in survey.questions],
+        errors=partial(_errors, survey),
+        to_open=round(sum(survey.records(survey.batches.minimum)) / survey.batches.minimum, 2),
         max_age=duration(survey.batches.max_age, exact=True),
     )
     facts = (line.partition("|") for line in text.splitlines() if line)
     return [(name.strip(), fact.strip()) for name, _, fact in facts]
 
 
-def _answers(survey: Survey) -> str:
-    device = survey.device
+def _runs(device: Device) -> str:
+    messages = "one message" if device.slots == 1 else f"{device.slots:,} messages or empty ones"
+    if device.absent is not None:
+        messages = f"1 to {device.slots:,} messages"
+    return f"{_NAMES.get(device.name, device.name)}: {messages}"
+
+
+def _asked(survey: Survey) -> Iterator[tuple[str, str]]:
+    for question in survey.questions:
+        yield f"question {question.name}".strip(), question.text
+        yield "answers", _answers(question)
+        if question.groups:
+            yield "by groups", f"{question.by}: {_listed(question.groups)}"
+    if survey.several:
+        yield "apart", "each question is randomized, sealed and mixed by itself"
+
+
+def _answers(question: Question) -> str:
+    device = question.device
     if isinstance(device, NumberMechanism):
-        return f"a number from {plain(device.low)} to {plain(device.high)}"
-    shown = survey.answers[:_ANSWERS_SHOWN]
-    more = len(survey.answers) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+        must = ", which has to be given" if question.name else ""
+        return f"a number from {plain(device.low)} to {plain(device.high)}{must}"
+    return _listed(question.answers)
 
 
-def _errors(survey: Survey) -> str:
+def _listed(texts: tuple[str, ...]) -> str:
+    more = len(texts) - _ANSWERS_SHOWN
+    return ", ".join(texts[:_ANSWERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _expected(survey: Survey, size: int) -> float | dict[str, float]:
+    """Of the only question, or of each by its name."""
+    errors = {each.name: expected_error(each.device, size) for each in survey.questions}
+    return errors if survey.several else errors[""]
+
+
+def _errors(survey: Survey, question: Question) -> str:
     sizes = (survey.batches.minimum, survey.batches.target)
-    least, aimed = (expected_error(survey.device, size) for size in sizes)
-    if isinstance(survey.device, NumberMechanism):
+    least, aimed = (expected_error(question.device, size) for size in sizes)
+    if isinstance(question.device, NumberMechanism):
         return f"{least:.3g} of the mean, {aimed:.3g} at the target"
     return f"{100 * least:.3g} percentage points of a fraction, {100 * aimed:.3g} at the target"

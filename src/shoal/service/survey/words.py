@@ -16,7 +16,7 @@ from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
 from shoal.randomizers.grid import Laplace
-from shoal.service.survey.document import Survey
+from shoal.service.survey.document import Question, Survey
 from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire
 
@@ -34,6 +34,11 @@ _LINE_BREAK = re.compile(r"\s*\n\s*")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = tuple(10**digits for digits in range(2, 17))
 _NEAR = Fraction(1, 4)  # by how much of the rarer case a number may be off
+_TOGETHER = (
+    "One report leaves your device, and for each question chance decides by itself what is in it; "
+    "a question that you skip is one more answer."
+)
+_PAIR = "Your group and your answer count as one answer here: chance decides about both at once."
 _HALF = Fraction(1, 2)
 _QUARTER = Fraction(1, 4)
 _MONTHS = (
@@ -77,31 +82,46 @@ class Sentences:
 
 def sentences(survey: Survey) -> Sentences:
     """The sentences of a survey."""
+    each = [_drawn(question) for question in survey.questions]
+    leaves, how = each[0]["leaves"], [one["how"] for one in each]
+    if survey.several:
+        quoted = [f"“{question.text}”" for question in survey.questions]
+        parts = (f"{text}: {one['leaves']}" for text, one in zip(quoted, each, strict=True))
+        leaves = " ".join((_TOGETHER, *parts))
+        how = [f"{text}: {one}" for text, one in zip(quoted, how, strict=True)]
     texts = _texts(
-        "mechanisms.txt",
-        answers=survey.answers,
-        device=survey.device,
-        drawn={
-            # Large numbers are written as text.
-            name: int(value) if isinstance(value, str) and value.isdecimal() else value
-            for name, value in survey.device.integers.items()
-        },
-    )
-    texts |= _texts(
         "words.txt",
         survey=survey,
         guarantee=survey.guarantee(survey.batches.minimum),
-        made_up=partial(if_made_up, survey.device, survey.terms, survey.batches.minimum),
+        made_up=partial(if_made_up, survey.devices, survey.terms, survey.batches.minimum),
         report_bytes=Wire.of(survey).report_bytes,
         one_machine=one_machine(survey),
     )
     statements = (Statement(name, title, texts[name]) for name, title in _TITLES.items())
     return Sentences(
-        leaves=texts["leaves"],
+        leaves=leaves,
         statements=tuple(statement for statement in statements if statement.text),
-        steps=tuple(texts[step] for step in ("how", "sealed", "mixed", "published")),
+        steps=(*how, *(texts[step] for step in ("sealed", "mixed", "published"))),
         served=texts["served"],
     )
+
+
+def _drawn(question: Question) -> dict[str, str]:
+    """What a device does with the answer to a question."""
+    device = question.device
+    texts = _texts(
+        "mechanisms.txt",
+        answers=question.labels,
+        device=device,
+        drawn={
+            # Large numbers are written as text.
+            name: int(value) if isinstance(value, str) and value.isdecimal() else value
+            for name, value in device.integers.items()
+        },
+    )
+    if question.groups:  # what is drawn is a pair of both
+        texts["leaves"] = f"{texts['leaves']} {_PAIR}"
+    return texts
 
 
 def _texts(template: str, **values: object) -> dict[str, str]:
