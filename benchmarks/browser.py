@@ -18,7 +18,7 @@ from result import Result
 from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair
 from shoal.service.admission import OpenFraction
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import Batches, Party, Question, Survey
 from shoal.service.wire import Wire
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,10 +89,14 @@ def _survey() -> Survey:
     party = Party(url="https://example.org", fingerprint="0" * 64)
     return Survey(
         name="bench",
-        question="Which?",
         purpose="A measurement.",
-        device=RandomizedResponse(k=4, epsilon=1.0),
-        answers=("a", "b", "c", "d"),
+        questions=(
+            Question(
+                text="Which?",
+                answers=("a", "b", "c", "d"),
+                device=RandomizedResponse(k=4, epsilon=1.0),
+            ),
+        ),
         batches=Batches(minimum=1000, target=1000, max_age=86_400),
         epsilon=1.0,
         delta=1e-6,
@@ -113,7 +117,7 @@ def _rate(script: str) -> float:
     survey = _survey()
     wire = Wire.of(survey)
     pairs = {role: KeyPair.generate(number=0) for role in ("analyzer", "shuffler")}
-    message = np.zeros(wire.message_bytes, dtype=np.uint8).tobytes()
+    message = np.zeros(wire.sections[0].message_bytes, dtype=np.uint8).tobytes()
     asked = {
         "survey": _text(bytes.fromhex(str(survey.id))),
         "message": _text(message),
@@ -134,8 +138,8 @@ def _rate(script: str) -> float:
         browser.close()
     for done in rounds:
         _number, records = wire.open_report(bytes(done["sealed"]), pairs["shuffler"])
-        (record,) = wire.split(records)
-        if wire.open_record(record, pairs["analyzer"]) != message:
+        (record,) = wire.sections[0].split(records)
+        if wire.sections[0].open_record(record, pairs["analyzer"]) != message:
             raise RuntimeError("what the browser sealed opens to something else")
     return max(REPORTS / done["seconds"] for done in rounds)
 

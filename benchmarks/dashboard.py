@@ -36,7 +36,7 @@ from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Open, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Question, Survey
 from shoal.values import Batch
 from shoal.web.background import Crowd, Progress
 from shoal.web.dashboard import Dashboard
@@ -128,10 +128,14 @@ def _survey(answers: int, keyring: Keyring) -> Survey:
     now = system_clock()
     return Survey(
         name="bench",
-        question="Which?",
         purpose="A benchmark.",
-        device=RandomizedResponse(k=answers, epsilon=3.0),
-        answers=tuple(f"answer number {number}" for number in range(answers)),
+        questions=(
+            Question(
+                text="Which?",
+                answers=tuple(f"answer number {number}" for number in range(answers)),
+                device=RandomizedResponse(k=answers, epsilon=3.0),
+            ),
+        ),
         batches=Batches(minimum=2000, target=PEOPLE, max_age=_DAY),
         epsilon=1.0,
         delta=1e-6,

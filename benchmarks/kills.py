@@ -45,7 +45,7 @@ from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.opening import executor
 from shoal.service.ops.home import Home, opened
-from shoal.service.survey import Batches, Open, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Question, Survey
 
 KILLS = 100
 ANSWERS = 2000
@@ -123,10 +123,14 @@ class Site:
         }
         self.survey = Survey(
             name="kills",
-            question="Which number is yours?",
             purpose="To see that everybody is counted once.",
-            device=RandomizedResponse(k=ANSWERS, epsilon=30.0),
-            answers=tuple(map(str, range(ANSWERS))),
+            questions=(
+                Question(
+                    text="Which number is yours?",
+                    answers=tuple(map(str, range(ANSWERS))),
+                    device=RandomizedResponse(k=ANSWERS, epsilon=30.0),
+                ),
+            ),
             batches=Batches(minimum=2, target=TARGET, max_age=_DAY),
             epsilon=30.01,
             delta=1e-6,

@@ -76,9 +76,7 @@ def _mix(done: Connection, source: Path) -> None:
 
 def _scaling() -> Iterator[Result]:
     heading = f"{REPORTS} reports opened, outer layer, by the clock"
-    wire = Wire(
-        survey=SurveyId(bytes(32)), slots=1, message_bytes=2, token_bytes=0, suite=SUITES[0]
-    )
+    wire = Wire(survey=SurveyId(bytes(32)), shapes=((1, 2),), token_bytes=0, suite=SUITES[0])
     shuffler, analyzer = (KeyPair.generate(number=number) for number in range(2))
     row = np.zeros((1, 2), dtype=np.uint8)
     report = wire.seal(row, analyzer=analyzer.public, shuffler=shuffler.public)

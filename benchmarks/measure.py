@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from result import Result
 from rival import Rival
 
+from shoal.accounting.gaussian import Normal
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 
@@ -20,6 +21,8 @@ SIZES = (10**3, 10**6, 10**9, 10**12)
 SMALL_DELTA = 1e-12  # so that epsilon is above 0 for every size
 DELTA = 1e-6
 SLOWEST = 20.0
+SLOWEST_DENSITY = 50.0
+DENSITY_SIZES = (10**4, 10**5, 10**6)
 SLOWEST_COMMAND = 1000.0
 SLOWEST_PLAN = 500.0  # above what its --help takes
 FIRST_EPSILON = 1.5  # times what importing the libraries below it takes
@@ -35,6 +38,7 @@ def everything() -> Iterator[Result]:
     """All measurements, in the order of the table."""
     yield from _imports()
     yield from _solves()
+    yield from _densities()
     yield from _duels()
     yield from _compositions()
 
@@ -80,6 +84,23 @@ def _solves() -> Iterator[Result]:
 
 def _solve(local_epsilon: float, n: int, delta: float) -> float:
     return _milliseconds(lambda i: _profile(local_epsilon, n, i).epsilon(delta), repetitions=21)
+
+
+def _densities() -> Iterator[Result]:
+    heading = f"one epsilon, Gaussian noise sigma = 1 on [0, 1], delta = {DELTA:g} (median of 11)"
+    for n in DENSITY_SIZES:
+
+        def solve(i: int, n: int = n) -> float:
+            law = BlanketLaw.from_density(Normal(1 + 1e-9 * i), low=0, high=1)
+            return PrivacyProfile(law, n).epsilon(DELTA)
+
+        yield Result(
+            heading=heading,
+            what=f"n = {n:.0e}, law included",
+            value=_milliseconds(solve, repetitions=11),
+            at_most=SLOWEST_DENSITY,
+            note=f"epsilon = {solve(0):.4g}",
+        )
 
 
 def _duels() -> Iterator[Result]:

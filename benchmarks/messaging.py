@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,10 @@ from encoding import seconds
 from result import Result
 
 from shoal.protocols.base import MultiMessageMechanism
+from shoal.protocols.histograms import LeanHistogram, RobustHistogram
 from shoal.protocols.registry import calibration
 from shoal.randomness import simulated
+from shoal.values import Batch
 
 EPSILON, DELTA = 1.0, 1e-6
 K = 1000
@@ -19,6 +22,10 @@ PEOPLE = 10**6
 LEAST = {"sparse": 3.0, "dummies": 3.0}  # million people a second
 CLOSE = 0.01  # how far the messages per person may be from the prediction
 SUMMED = 10**5
+NEAR_CENTRAL = (LeanHistogram, RobustHistogram)
+LEAST_PEOPLE = 5.0  # million people a second, from answers to messages
+TALLIED = 10**7
+SLOWEST_TALLY = 1.0
 
 
 def everything() -> Iterator[Result]:
@@ -30,7 +37,24 @@ def everything() -> Iterator[Result]:
         yield _speed(heading, name, protocol, answers)
         yield _messages(protocol, answers)
     yield from _crowded()
+    yield from _near_central()
     yield from _sums()
+
+
+def _near_central() -> Iterator[Result]:
+    """From answers to messages, without the unused slots; and from messages to estimates."""
+    k = 100
+    heading = f"near-central histograms, k = {k}, n = {PEOPLE:.0e}"
+    answers = simulated(k).below(k, PEOPLE).astype(np.int64)
+    for kind in NEAR_CENTRAL:
+        name, protocol = kind.name, kind.calibrated(k=k, n=PEOPLE, epsilon=EPSILON, delta=DELTA)
+        speed = PEOPLE / seconds(partial(protocol.randomize, answers)) / 1e6
+        yield Result(heading=heading, what=name, value=speed, unit="M/s", at_least=LEAST_PEOPLE)
+        batch = Batch(np.resize(protocol.randomize(answers).messages, TALLIED), TALLIED)
+        spent = seconds(partial(protocol.estimate, batch))
+        what = f"{name}, estimate from {TALLIED:.0e} messages"
+        yield Result(heading=heading, what=what, value=spent, unit="s", at_most=SLOWEST_TALLY)
+        yield _messages(protocol, answers)
 
 
 def _crowded() -> Iterator[Result]:

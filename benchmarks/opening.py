@@ -63,9 +63,7 @@ class _Collection:
 
     @cached_property
     def _wire(self) -> Wire:
-        return Wire(
-            survey=SurveyId(bytes(32)), slots=1, message_bytes=2, token_bytes=0, suite=self.suite
-        )
+        return Wire(survey=SurveyId(bytes(32)), shapes=((1, 2),), token_bytes=0, suite=self.suite)
 
     @cached_property
     def _pairs(self) -> tuple[KeyPair, KeyPair]:
@@ -90,7 +88,12 @@ class _Collection:
         shuffler, pair = self._pairs
         wire = self._wire
         body = Pool(0).open_reports(wire, shuffler, self._body).by_key[pair.public.number]
-        return _layer(wire.inner, pair, body, lambda: Pool(0).open_records(wire, pair, body))
+        return _layer(
+            wire.sections[0].inner,
+            pair,
+            body,
+            lambda: Pool(0).open_records(wire.sections[0], pair, body),
+        )
 
     def noise(self) -> None:
         """The library opens nothing."""

@@ -37,7 +37,7 @@ from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Admission, Batches, Open, Party, Survey
+from shoal.service.survey import Admission, Batches, Open, Party, Question, Survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 ANSWERS = 16
@@ -182,10 +182,14 @@ class Parties:
         }
         survey = Survey(
             name="benchmark",
-            question="Which?",
             purpose="To measure.",
-            device=RandomizedResponse(k=ANSWERS, epsilon=3.0),
-            answers=tuple(f"answer {number}" for number in range(ANSWERS)),
+            questions=(
+                Question(
+                    text="Which?",
+                    answers=tuple(f"answer {number}" for number in range(ANSWERS)),
+                    device=RandomizedResponse(k=ANSWERS, epsilon=3.0),
+                ),
+            ),
             batches=Batches(minimum=people // 2, target=people, max_age=_DAY),
             epsilon=1.0,
             delta=1e-6,

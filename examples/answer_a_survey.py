@@ -9,7 +9,7 @@ import httpx
 import shoal
 from shoal.service.client import Client, Policy, PolicyError, Settings
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Open, Party, Survey
+from shoal.service.survey import Batches, Open, Party, Question, Survey
 
 
 def main() -> None:
@@ -20,12 +20,12 @@ def main() -> None:
             ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
             lists[path] = ring.list().to_bytes()
             parties[role] = Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
+        device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        walked = Question(text="Did you walk yesterday?", answers=("yes", "no"), device=device)
         survey = Survey(
             name="walking",
-            question="Did you walk for half an hour yesterday?",
+            questions=(walked,),
             purpose="To plan footpaths.",
-            device=shoal.RandomizedResponse(k=2, epsilon=1.0),
-            answers=("yes", "no"),
             batches=Batches(minimum=1000, target=5000, max_age=86_400),
             epsilon=0.5,
             delta=1e-6,

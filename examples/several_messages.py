@@ -1,4 +1,4 @@
-"""One survey, four protocols: what further messages per person buy, and what they cost."""
+"""One survey, five protocols: what further messages per person buy, and what they cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import shoal
 from shoal.protocols.counts import NearCentralCount
 from shoal.protocols.dummies import UniformDummies
+from shoal.protocols.histograms import LeanHistogram
 from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomizers.base import AnswerMechanism
 
@@ -22,6 +23,7 @@ def main() -> None:
     _head()
     _collect("one message", shoal.plan(**TARGET, categories=ANSWERS).randomizer, answers)
     _collect("dummies", UniformDummies.calibrated(k=ANSWERS, **TARGET), answers)
+    _collect("lean", LeanHistogram.calibrated(k=ANSWERS, **TARGET), answers)
     _collect("zero-sum", ZeroSumHistogram.calibrated(k=ANSWERS, **TARGET), answers)
 
     print("\nyes or no: 1,000 say yes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -48,16 +49,30 @@ def sealed(survey, keyring, values, *, seed=1):
     """The sealed records of everybody's report, in order, a list of bytes."""
     wire, device = Wire.of(survey), survey.device
     reports = device.randomize(np.asarray(values), randomness=simulated(seed))
-    rows = np.ascontiguousarray(device.encode(reports)).reshape(-1, wire.message_bytes)
-    assert len(rows) == len(values) * wire.slots
+    rows = np.ascontiguousarray(device.encode(reports)).reshape(-1, wire.sections[0].message_bytes)
+    assert len(rows) == len(values) * wire.sections[0].slots
     public = keyring.list().current(survey.suite, START)
-    return [wire.inner.seal(row.tobytes(), public) for row in rows]
+    return [wire.sections[0].inner.seal(row.tobytes(), public) for row in rows]
+
+
+def sealed_apart(survey, keyring, columns, *, seed=1):
+    """The sealed records of everybody's reports to several questions, a list for each."""
+    public = keyring.list().current(survey.suite, START)
+    made = []
+    for device, section, values in zip(
+        survey.devices, Wire.of(survey).sections, columns, strict=True
+    ):
+        reports = device.randomize(np.asarray(values), randomness=simulated(seed))
+        rows = np.ascontiguousarray(device.encode(reports)).reshape(-1, 1, section.message_bytes)
+        one = replace(section, slots=1)
+        made.append([one.seal(row, public) for row in rows])
+    return made
 
 
 def forged(survey, keyring, message):
     """A record that opens to any message at all."""
     wire = Wire.of(survey)
-    return wire.inner.seal(message, keyring.list().current(survey.suite, START))
+    return wire.sections[0].inner.seal(message, keyring.list().current(survey.suite, START))
 
 
 def documents_of(store, survey):
@@ -75,7 +90,7 @@ def counts_of(store, survey):
         for each in store.collections.of(survey.id)
         if each.state == tables.PUBLISHED
     }
-    return {batch: counts for batch, counts in found.items() if counts is not None}
+    return {batch: counts[0] for batch, counts in found.items() if counts}
 
 
 class Shuffler:
@@ -89,17 +104,23 @@ class Shuffler:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def put(self, survey, records, *, batch="11" * 16, lies=None):
-        """A batch of these records; ``lies`` replace what its header would truly say."""
-        wire = Wire.of(survey)
+        """A batch of these records, or of a list for each question.
+
+        ``lies`` replace what its header would truly say.
+        """
+        wire, listed = Wire.of(survey), records if survey.several else [records]
         said = {
             "survey": survey.id,
             "batch": batch,
             "key": 0,
-            "reports": len(records) // wire.slots,
-            "records": len(records),
-            "record_bytes": wire.record_bytes,
+            "reports": len(listed[0]) // wire.sections[0].slots,
+            "sections": tuple(
+                (len(each), section.record_bytes)
+                for each, section in zip(listed, wire.sections, strict=True)
+            ),
         }
-        data = BatchHeader(**{**said, **(lies or {})}).to_bytes() + b"".join(records)
+        body = b"".join(record for each in listed for record in each)
+        data = BatchHeader(**{**said, **(lies or {})}).to_bytes() + body
         self.path(batch).write_bytes(data)
         return batch
 

@@ -141,7 +141,11 @@ class Services:
         number = key_number(report)
         inner, sealed = self.wire.open_report(report, self.shuffler.pair(number))
         pair = self.analyzer.pair(inner)
-        return b"".join(self.wire.open_record(one, pair) for one in self.wire.split(sealed))
+        return b"".join(
+            section.open_record(record, pair)
+            for section in self.wire.sections
+            for record in section.split(sealed[section.start : section.end])
+        )
 
     def show(self, role, answer):
         """What the shuffler shows devices as this party's list, instead of the list."""

@@ -16,7 +16,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.survey import Batches, Party, Survey
+from shoal.service.survey import NONE, Batches, Open, Party, Question, Survey
 
 DAY = 86_400
 OPENS = 1_893_456_000
@@ -31,6 +31,9 @@ _SHAPES = {
     "sparse": {"k": 4},
     "zero-sum": {"k": 4},
     "hashed-dummies": {"k": 4, "buckets": 2},
+    "near-central-lean": {"k": 4, "inflation": 1.5},
+    "near-central-robust": {"k": 4},
+    "near-central-carriers": {"k": 4},
     "split-and-mix": {"low": 0.0, "high": 10.0},
     "near-central-sum": {"low": 0.0, "high": 10.0, "levels": 1},
 }
@@ -60,12 +63,16 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
     """
     device = RandomizedResponse(k=4, epsilon=1.0) if device is None else device
     k = getattr(device, "k", 0)
+    asked = {
+        "text": fields.pop("question", "How did you travel to work?"),
+        "answers": ANSWERS[:k] if k <= len(ANSWERS) else tuple(f"answer {i}" for i in range(k)),
+        "device": device,
+    }
+    asked |= {name: fields.pop(name) for name in ("answers", "device") if name in fields}
     about = {
         "name": "travel",
-        "question": "How did you travel to work?",
+        "questions": (Question(**asked),),
         "purpose": "Planning of bus lines",
-        "device": device,
-        "answers": ANSWERS[:k] if k <= len(ANSWERS) else tuple(f"answer {i}" for i in range(k)),
         "batches": _batches(fields),
         "epsilon": 2.5,
         "delta": 1e-6,
@@ -79,6 +86,39 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
         if isinstance(about[role], str):
             about[role] = party(role, about[role])
     return Survey(**about)
+
+
+def several(devices=None, **fields):
+    """A survey with a question for each of these devices, the last answer of which is to skip."""
+    devices = devices or (
+        RandomizedResponse(k=4, epsilon=1.0),
+        RandomizedResponse(k=3, epsilon=0.8),
+    )
+    questions = tuple(
+        Question(
+            name=f"q{number}",
+            text=f"Question {number}?",
+            answers=(*(f"a{i}" for i in range(device.k - 1)), NONE) if hasattr(device, "k") else (),
+            device=device,
+        )
+        for number, device in enumerate(devices)
+    )
+    fields = {"admission": Open(dishonest=0), "epsilon": 4.0, **fields}
+    return example(questions=questions, **fields)
+
+
+def by_groups(name="", epsilon=1.0):
+    """A question whose answers are counted by groups; one of several if it has a name."""
+    none = (NONE,) if name else ()
+    answers, groups = ("yes", "no", *none), ("north", "south", "east", *none)
+    return Question(
+        name=name,
+        text="Do you agree?",
+        answers=answers,
+        by="Your region",
+        groups=groups,
+        device=RandomizedResponse(k=len(answers) * len(groups), epsilon=epsilon),
+    )
 
 
 def _batches(fields):

@@ -95,7 +95,10 @@ class Shuffler:
     def reports(self, count, *, analyzer=None, shuffler=None):
         """Really sealed, one answer after the other, as an honest crowd can have sent them."""
         key = shuffler or self.keyring.list().current(self.survey.suite, self.clock())
-        rows = np.zeros((count, self.wire.slots, self.wire.message_bytes), dtype=np.uint8)
+        rows = np.zeros(
+            (count, self.wire.sections[0].slots, self.wire.sections[0].message_bytes),
+            dtype=np.uint8,
+        )
         rows[:, 0, -1] = np.arange(count) % len(self.survey.answers)
         public = (analyzer or self.analyzer).public
         return [self.wire.seal(row, analyzer=public, shuffler=key) for row in rows]

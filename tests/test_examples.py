@@ -29,6 +29,19 @@ TOLD = {
         r"any such randomizer: +epsilon = 0\.0408",
         r"takes about 6,000 people",
     ],
+    "age_distribution.py": [
+        r"one message: \w+, 1 per person on 1 levels",
+        r"several messages: near-central-lean, 4\d\d per person on 2 levels\n  25 % quantile",
+        r"  median (4\d|5\d) \(95 % interval \d+ to \d+\)",
+        r"  18 to 64: \d\d \%?.*about \d+ people",
+        r"in truth: median 4\d",
+    ],
+    "answers_by_group.py": [
+        r"epsilon = 1\.000, \w+\nnorth: (29,[89]|30,[01])\d\d people \(",
+        r"  bus +(49\.[5-9]|50\.[0-5]) %",
+        r"south: (19,[89]|20,[01])\d\d people .*\n  bus +(19|20)\.\d %",
+        r"overseas: (nobody, up to noise: at most )?\d+",
+    ],
     "network_mean.py": [
         r"error of the mean at epsilon = +0\.25 +0\.5 +1\n",
         r"no amplification +0\.[5-9]\d\d",
@@ -55,6 +68,7 @@ TOLD = {
         r"one of 50 answers, 100,000 people",
         r"one message +1\.000 +33\.0 .* [01]\.\d{3}",
         r"dummies +1\.021 +6\.5 +\d{1,2}\.\d +\d+ +1\.000",
+        r"lean +1\.549 +2\.9 +\d{1,2}\.\d +\d+ +1\.000",
         r"zero-sum +50\.979 +6\.5 +\d{1,2}\.\d +0 +1\.000",
         r"near-central +1\.006 +1\.5 +\d{1,2}\.\d +- +1\.000",
     ],

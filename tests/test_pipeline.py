@@ -235,7 +235,7 @@ def test_assumptions_of_some_columns_name_them(table):
 def test_identifiers_are_not_public_answers():
     names = [f"person {i}" for i in range(101)]
     data = pl.DataFrame({"v": names})
-    with pytest.raises(InvalidArgumentError, match=r"--categories.*--bounds") as refused:
+    with pytest.raises(InvalidArgumentError, match=r"--categories.*--bins") as refused:
         run(data, column="v", epsilon=1)
     assert "person" not in str(refused.value)
     shared = pl.DataFrame({"v": names + names[:51]})
@@ -342,20 +342,33 @@ def test_a_tiny_delta_is_composed_another_way(table):
     assert max(each.guarantee.epsilon for each in found.columns) < found.guarantee.epsilon < 1
 
 
-def test_a_divided_budget_is_kept_by_all_columns_together(table):
-    found = run(table, column=["colour", "smokes"], epsilon=1.0, delta=1e-6)
-    assert found.guarantee.epsilon <= 1.0
-    assert found.guarantee.delta == 1e-6
-    for each in found.columns:
-        assert each.guarantee.epsilon <= 0.5
-        assert each.guarantee.delta == 5e-7
-    assert any("equal part" in note for note in found.notes)
+def test_the_budget_of_several_columns_is_spent(table):
+    names = ["colour", "smokes"]
+    together = run(table, column=names, epsilon=1.0, delta=1e-6)
+    assert 0.99 <= together.guarantee.epsilon <= 1.0
+    assert together.guarantee.delta == 1e-6
+    assert any("the budget is for all columns" in note for note in together.notes)
+    swapped = run(table, column=names[::-1], epsilon=1.0, delta=1e-6)
+    assert swapped.guarantee.epsilon == together.guarantee.epsilon
+    weighted = run(table, column=names, epsilon=1.0, delta=1e-6, weights={"colour": 3})
+    assert 0.99 <= weighted.guarantee.epsilon <= 1.0
+    divided = run(table, column=names, epsilon=1.0, delta=1e-6, split="divide")
+    assert any("has a part of epsilon and delta" in note for note in divided.notes)
+    for name in names:
+        assert swapped[name].randomizer == together[name].randomizer
+        assert divided[name].guarantee.epsilon <= 0.5
+        assert divided[name].guarantee.delta == 5e-7
+        errors = [each[name].estimate.standard_errors.max() for each in (together, divided)]
+        assert errors[0] < 0.9 * errors[1]
+    locals_ = [each["colour"].randomizer.local_epsilon for each in (together, weighted)]
+    assert locals_ == sorted(locals_)
 
 
-def test_a_composed_budget_costs_more_than_one_column(table):
-    found = run(table, column=["colour", "smokes"], epsilon=0.5, split="compose")
-    assert all(each.guarantee.epsilon <= 0.5 for each in found.columns)
-    assert 0.5 < found.guarantee.epsilon < 1.0
+def test_columns_answered_by_different_numbers_of_people_share_the_budget(table):
+    some = table.with_columns(colour=pl.when(pl.col("age") > 40).then("colour"))
+    found = run(some, column=["colour", "smokes"], epsilon=1.0, drop_nulls=True)
+    assert found["colour"].n < found["smokes"].n
+    assert 0.99 <= found.guarantee.epsilon <= 1.0
 
 
 def test_columns_of_different_kinds_are_written_together(table, tmp_path):
@@ -444,8 +457,12 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
         ({"epsilon": -1}, "epsilon > 0"),
         ({"epsilon": 1, "delta": 0}, "0 < delta < 1"),
         ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
-        ({"epsilon": 1, "split": "both"}, "divide or compose"),
-        ({"randomizer": response(4), "split": "divide"}, "only epsilon can be divided"),
+        ({"epsilon": 1, "split": "compose"}, "joint or divide"),
+        ({"randomizer": response(4), "split": "divide"}, "no split beside a randomizer"),
+        ({"randomizer": response(4), "weights": {"colour": 2}}, "no weights beside a randomizer"),
+        ({"epsilon": 1, "weights": {"color": 2}}, "weights of the columns colour"),
+        ({"epsilon": 1, "weights": {"colour": 0}}, "a weight > 0 of colour"),
+        ({"epsilon": 1, "weights": [1]}, "a mapping from columns"),
         (
             {"randomizer": response(5)},
             r"k=4 answers .* \(the list of 3 and \(none\)\), got k=5",

@@ -16,22 +16,11 @@ from hypothesis import strategies as st
 import shoal
 from shoal import report
 from shoal.report.charts import Axis
+from shoal.report.result import ColumnResult
 from shoal.values import Estimate, MeanEstimate
 
 VOID = {"meta", "line", "rect", "circle", "path"}
 PEOPLE = 10_000
-
-
-@dataclass(frozen=True)
-class Column:
-    column: str
-    labels: tuple
-    estimate: object
-    randomizer: object
-    guarantee: object
-    n: int = PEOPLE
-    truth: object = None
-    notes: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,15 @@ def categories(labels=("red", "green", "blue"), frequencies=(0.6, 0.39, 0.001), 
     kept = shoal.amplify(device, n=PEOPLE)
     errors = np.full(len(labels), 0.01)
     estimate = Estimate(np.array(frequencies), errors, PEOPLE)
-    return Column("color", tuple(labels), estimate, device, kept, **more)
+    named = {"column": "color", "labels": tuple(labels), "estimate": estimate}
+    return ColumnResult(**named, randomizer=device, guarantee=kept, **({"n": PEOPLE} | more))
 
 
 def number(**more):
     device = shoal.Laplace(low=0, high=100, epsilon=2)
     kept = shoal.amplify(device, n=PEOPLE)
-    return Column("age", (), MeanEstimate(41.25, 0.5, PEOPLE), device, kept, **more)
+    named = {"column": "age", "labels": (), "estimate": MeanEstimate(41.25, 0.5, PEOPLE)}
+    return ColumnResult(**named, randomizer=device, guarantee=kept, **({"n": PEOPLE} | more))
 
 
 def result(*columns, **more):

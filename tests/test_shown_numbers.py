@@ -58,7 +58,7 @@ def renderings(survey):
 def test_every_rendering_shows_the_same_digits(survey):
     guarantee = survey.guarantee(PEOPLE)
     shown = {up(guarantee.epsilon), up(guarantee.local_epsilon), down(guarantee.lower)}
-    made_up = if_made_up(survey.device, survey.terms, PEOPLE)
+    made_up = if_made_up(survey.devices, survey.terms, PEOPLE)
     shown |= {up(each.epsilon) for each in made_up if each.epsilon is not None}
     for name, text in renderings(survey).items():
         assert up(guarantee.epsilon) in text, name

@@ -7,9 +7,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.dummies import UniformDummies
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.clock import system_clock
+from shoal.service.wire import Wire
 
 DAY = 86_400
 NOTHING = re.compile(r"Nothing (was|can be) sent")
@@ -155,9 +157,10 @@ def test_among_many_answers_what_is_wrong_is_said_above_them(shared, visit, widt
         assert box["y"] + box["height"] <= first["y"]
 
 
-def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, visit):
-    device = UniformDummies.calibrated(k=4, n=120, epsilon=1.0, delta=1e-6)
-    survey = shared.add(name="crowd", device=device, epsilon=1.0)
+@pytest.mark.parametrize("kind", [UniformDummies, CarrierHistogram])
+def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, visit, kind):
+    device = kind.calibrated(k=4, n=120, epsilon=1.0, delta=1e-6)
+    survey = shared.add(name=f"crowd of {device.name}", device=device, epsilon=1.0)
     person = visit(shared)
     person.page.goto(shared.page_of(survey))
     refused(person, "Only the crowd hides an answer")
@@ -167,6 +170,16 @@ def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, vi
     expect(send(person.page)).to_be_enabled()
     expect(person.page.get_by_label("on foot")).to_be_focused()
     expect(alert(person.page)).to_be_empty()
+    person.page.get_by_label("by car").check()
+    send(person.page).click()
+    person.gate.wait_for_post(person.page)
+    (post,) = person.gate.posts()
+    wire, (shuffler, analyzer) = Wire.of(survey), (shared.service.shuffler, shared.service.analyzer)
+    assert len(post.body) == wire.report_bytes
+    number, records = wire.open_report(post.body, shuffler.keyring.pair(post.body[1]))
+    (section,), pair = wire.sections, analyzer.keyring.pair(number)
+    told = [section.open_record(record, pair)[0] for record in section.split(records)]
+    assert told[0] == 3  # the answer, then noise
 
 
 def test_no_answer_is_no_answer(shared, visit):

@@ -8,6 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 import browser_kit
+from browser.conftest import place
+from factories import by_groups, several
+from shoal.randomizers.response import RandomizedResponse
+from shoal.service.admission import Open
 from shoal.service.wire import Wire
 
 ANSWER = "by bicycle"
@@ -302,3 +306,52 @@ def test_a_sites_styles_do_not_reach_the_question(fresh, site, visit):
     assert page.evaluate("getComputedStyle(document.documentElement).fontSize") == "10px"
     page.evaluate("document.querySelector('shoal-survey').hidden = true")
     expect(page.get_by_role("button", name="Send")).to_be_hidden()
+
+
+def test_questions_of_which_one_is_skipped_and_one_is_by_groups(browser, visit):  # noqa: ARG001 - where none is
+    devices = (RandomizedResponse(k=3, epsilon=1.0), RandomizedResponse(k=4, epsilon=1.0))
+    asked = (*several(devices).questions, by_groups("by"))
+    with place(questions=asked, admission=Open(dishonest=0)) as where:
+        people = where.survey.batches.target
+        where.send([{"q0": "a0", "q1": "a2", "by": ("north", "yes")}] * (people - 2))
+        person = visit(where)
+        page = ready(person.page, where.page)
+        expect(page.get_by_role("heading", level=1)).to_have_text(where.survey.name)
+        questions = ["Question 0?", "Question 1?", "Do you agree?"]
+        expect(page.locator(".asked .question")).to_have_text(questions)
+        expect(page.locator(".leaves")).to_contain_text("One report leaves your device")
+        assert browser_kit.axe(page) == []
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".failed")).to_contain_text("Choose an answer first")
+        page.locator(".asked").nth(1).get_by_label("a1").check()
+        page.get_by_role("group", name="Your region").get_by_label("south").check()
+        page.get_by_role("button", name="Send").click()
+        expect(told(page)).to_contain_text(SENT)
+        (post,) = person.gate.posts()
+        assert len(post.body) == Wire.of(where.survey).report_bytes
+        assert len(where.read(post.body)) == 3
+        assert person.complaints == []
+        with browser_kit.embedding_site(*where.origins, where.survey.id) as origin:
+            person = visit(where, origin)
+            page = person.page
+            page.goto(origin)
+            expect(page.get_by_role("button", name="Send")).to_be_enabled()
+            page.locator(".asked").first.get_by_label("(none)").check()
+            page.locator(".asked").nth(1).get_by_label("a0").check()
+            page.locator(".asked").last.get_by_label("yes").check()
+            page.get_by_role("button", name="Send").click()
+            expect(told(page)).to_contain_text(SENT)
+            assert browser_kit.axe(page) == []
+        assert where.opened() == people
+        (batch,) = where.collect()
+        page = visit(where).page
+        page.goto(where.analyzer)
+        page.get_by_label("Token").fill(where.token())
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name=where.survey.name).click()
+        expect(page.locator("#found h3")).to_have_text(questions)
+        expect(page.locator("figure#chart").get_by_role("img")).to_have_count(3)
+        expect(page.locator("figure#chart-2").get_by_role("img")).to_have_count(4)
+        assert browser_kit.axe(page) == []
+        page.goto(f"{where.analyzer}/dashboard/surveys/{where.survey.id}/batches/{batch}")
+        expect(page.locator("figure.chart")).to_have_count(2 + 4)

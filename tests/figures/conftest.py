@@ -25,6 +25,6 @@ def numbers():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Drawing, "table", cache(Drawing.table))
         # How often tests notice is tested in tests/testing; here it is drawn.
-        patched.setattr(testing_power, "TRIALS", 40)
-        patched.setattr(testing_power, "SIMULATIONS", 199)
+        patched.setattr(testing_power, "TRIALS", 10)
+        patched.setattr(testing_power, "SIMULATIONS", 99)
         yield Numbers()

@@ -7,8 +7,8 @@ import math
 import pytest
 from scipy import stats
 
+from shoal.accounting.blanket import Blanket
 from shoal.learning import account
-from shoal.learning.permuted import Blanket
 
 
 @pytest.mark.parametrize(

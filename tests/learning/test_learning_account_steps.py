@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy import special
 
 from shoal.accounting import gaussian
+from shoal.accounting.blanket import Blanket
 from shoal.accounting.gaussian import Cells
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.accounting.search import Side
 from shoal.errors import UnreachableTargetError
-from shoal.learning.permuted import Blanket
 from shoal.learning.steps import (
     StepLaw,
     certificate,

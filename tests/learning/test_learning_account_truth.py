@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from shoal.accounting.blanket import Blanket
 from shoal.learning import account
-from shoal.learning.permuted import Blanket, blanket_epsilon, distances, lower_epsilon
+from shoal.learning.permuted import blanket_epsilon, distances, lower_epsilon
 from shoal.learning.run import Run
 
 NOISES = (0.7, 1.5, 4.0)

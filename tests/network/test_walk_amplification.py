@@ -363,7 +363,7 @@ def test_walks_that_cannot_be_accounted_for_so():
         amplify_walk(changing, 1, local_epsilon=1.0, method="spectral")
     with pytest.raises(InvalidArgumentError, match="view 'final' for a whole profile"):
         WalkAccountant(walk=Walk(ring(9)), local_epsilon=1.0, view="traffic").profile(3)
-    with pytest.raises(InvalidArgumentError, match="one message here"):
+    with pytest.raises(InvalidArgumentError, match="a blanket law here"):
         WalkAccountant(walk=Walk(ring(9)), randomizer=_Several()).profile(3)
 
 
