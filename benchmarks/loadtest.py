@@ -2,7 +2,7 @@
 
     python benchmarks/loadtest.py SURVEY --this-survey-is-for-testing [--rate 500] [--json] …
 
-Never against a survey that people answer: see docs/operations/loadtest.md.
+Never against a survey that people answer: see docs/operate/loadtest.md.
 """
 
 from __future__ import annotations

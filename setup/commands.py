@@ -1,6 +1,6 @@
 """Write the reference of the command line, from the commands themselves.
 
-python setup/commands.py > docs/commands.md
+python setup/commands.py > docs/reference/commands.md
 """
 
 from __future__ import annotations

@@ -347,7 +347,7 @@ def test_alerts_are_about_figures_that_there_are():
         assert rule["expr"].count("(") == rule["expr"].count(")")
         for figure in re.findall(r"shoal_(\w+)", rule["expr"]):
             assert f'"{figure.removesuffix("_total")}"' in source, figure
-    told = text_files()[Path("docs/operations/monitoring.md")]
+    told = text_files()[Path("docs/operate/monitoring.md")]
     assert [name for name in names if f"`{name}`" not in told] == []
     _asked("promtool", "check", "rules", "prometheus-rules.yaml")
 

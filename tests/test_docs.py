@@ -36,7 +36,7 @@ PAGES = sorted(
     for path in text_files()
     if path.suffix == ".md" and (path == Path("README.md") or path.parts[0] == "docs")
 )
-INDEXES = [Path("docs/README.md"), Path("docs/index.md"), Path("docs/theory/README.md")]
+INDEXES = [Path("docs/index.md"), Path("docs/theory/index.md")]
 THEORY = [path for path in PAGES if path.parent == Path("docs/theory") and path not in INDEXES]
 
 PYTHON = {"python", "py", "pycon"}

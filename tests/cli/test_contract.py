@@ -2,7 +2,7 @@
 
 ``--json`` prints what the library returns, a person's output fits into 80 columns, a value that
 cannot be read is refused in one line that names its option and leaves no file, and every option
-is explained in the help and in docs/commands.md. A command that is in no table fails.
+is explained in the help and in docs/reference/commands.md. A command that is in no table fails.
 """
 
 from __future__ import annotations
@@ -341,5 +341,5 @@ def test_every_option_is_explained(run, name):
 
 
 def test_the_reference_is_what_the_commands_say():
-    written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert written == commands.page(), "run python setup/commands.py > docs/commands.md"
+    written = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    assert written == commands.page(), "run python setup/commands.py > docs/reference/commands.md"

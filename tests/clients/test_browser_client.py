@@ -740,7 +740,7 @@ def test_the_browsers_own_bound_of_several_rounds_is_one_and_close():
 
 # The documentation.
 
-PAGE = ROOT / "docs" / "browser-client.md"
+PAGE = ROOT / "docs/collect/browser-client.md"
 BLOCK = re.compile(r"^```js\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BEFORE = """
 import { NOW, Services, ShoalClient, ShoalError } from "./test/kit.mjs";

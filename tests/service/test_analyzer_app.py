@@ -200,7 +200,7 @@ def test_the_document_lists_every_route(client, analyzer):
 
 
 def test_the_page_has_every_path_and_member(client):
-    page = (ROOT / "docs/service/analyzer-api.md").read_text()
+    page = (ROOT / "docs/reference/analyzer-api.md").read_text()
     document = client.get("/openapi.json").json()
     told = set(re.findall(r"^\| `(/v1/[^`]*)` \|", page, re.MULTILINE))
     assert told == set(document["paths"])

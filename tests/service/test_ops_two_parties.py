@@ -17,7 +17,7 @@ import http_kit
 from repository import ROOT, environment
 from running_kit import Service, wait_for
 
-PAGE = "docs/operations/two-operators.md"
+PAGE = "docs/operate/two-operators.md"
 PEOPLE = 500
 LINE = re.compile(r"^(shuffler|analyzer|asker|device)\$ (.*)$")
 PORTS = ("8460", "8461", "9460", "9461", "9462")

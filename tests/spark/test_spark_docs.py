@@ -15,7 +15,7 @@ warnings.simplefilter("ignore")
 from pathlib import Path
 import test_docs
 having = frozenset({"spark", "dask", "duckdb"})
-test_docs.work_through(Path("docs/big-data.md"), test_docs.Desk(), having)
+test_docs.work_through(Path("docs/analyse/big-data.md"), test_docs.Desk(), having)
 """
 ENVIRONMENT = environment() | {
     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

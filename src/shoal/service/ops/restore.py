@@ -7,7 +7,7 @@ What comes back is older than what was lost. A shuffler that comes back must not
 second time among others: what it still waited with may have been released since, and then it is
 given up, because the difference between two releases is a crowd of its own, of any size. What was
 closed by then cannot grow any more, so that it is the same set whenever it is released. A key that
-was deleted must not come back at all. What that costs is in ``docs/operations/backup.md``.
+was deleted must not come back at all. What that costs is in ``docs/operate/backup.md``.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
         why = "a shuffler's reports may have been released since it was made"
         advice = (
             "say --waiting drop, which gives up those that waited; or --waiting keep, if you "
-            "know that no batch was closed since (docs/operations/backup.md)"
+            "know that no batch was closed since (docs/operate/backup.md)"
         )
         raise BackupError(what, why, advice)
     if manifest.role == "analyzer" and waiting is not None:
