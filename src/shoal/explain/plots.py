@@ -89,7 +89,11 @@ class Axis:
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings are."""
+    """Draw in this style, whatever the user's own settings are.
+
+    The first figure of a session loads its backend, and a notebook's turns interactive then: that
+    stays, or later figures would not be shown.
+    """
     try:
         import matplotlib as mpl
         from matplotlib import style
@@ -99,6 +103,8 @@ def applied() -> Iterator[None]:
         mpl.rcdefaults()
         style.use(STYLE)
         yield
+        interactive = mpl.is_interactive()
+    mpl.interactive(interactive)
 
 
 @contextmanager
