@@ -29,6 +29,7 @@ from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
+_LARGEST_OF_A_FAMILY = 30.0  # as far as the odds of a randomizer go
 _TOLERANCE = 1e-7
 _SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
@@ -150,10 +151,10 @@ def local_epsilon(
     """The largest local epsilon, at most ``cap``, whose shuffled reports keep (epsilon, delta).
 
     For any randomizers, or for a ``family``: a callable that takes ``epsilon=`` and returns a
-    randomizer or a law. The answer is rounded down: it keeps the target. Where a family takes
-    other sets of outputs as epsilon grows (subset selection, Hadamard response), delta falls there:
-    a little beyond a first answer is looked at, too. A search that begins ``near`` the answer, that
-    of a similar family, is quicker.
+    randomizer or a law, tried up to 30. The answer is rounded down: it keeps the target. Where a
+    family takes other sets of outputs as epsilon grows (subset selection, Hadamard response), delta
+    falls there: a little beyond a first answer is looked at, too. A search that begins ``near`` the
+    answer, that of a similar family, is quicker.
 
     >>> round(local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
     10.06
@@ -163,6 +164,7 @@ def local_epsilon(
     checks.positive(epsilon=epsilon, cap=cap)
     checks.open_probability(delta=delta)
     rounds = checks.count(rounds=rounds)
+    cap = cap if family is None else min(cap, _LARGEST_OF_A_FAMILY)
 
     known: dict[float, float] = {}
 
