@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-spark lint bench browser screenshots figures wheel clean FORCE
+.PHONY: help demo test test-slow test-spark lint bench browser screenshots figures wheel release clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,10 @@ screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs
 wheel: .venv/.made .venv/.node ## build the package, with the browser's scripts in it, into dist
 	@$(SCRIPTS)
 	@$(PIP) wheel --no-deps --wheel-dir $(WHEELS) .
+
+release: .venv/.made .venv/.node ## build the files of a release, check them, and put them into dist
+	@$(PIP) install 'build>=1.2' 'twine>=6.1'
+	$(BIN)/python setup/release.py $(if $(TAG),--tag $(TAG))
 
 clean: ## remove caches and build products (the environment too: rm -rf .venv)
 	rm -rf build dist clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
