@@ -119,7 +119,7 @@ def check_source(tag: str | None) -> str:
     """Which commit this is; with a tag, that it is fit to be tagged."""
     commit = run("git", "rev-parse", "--short", "HEAD").strip()
     changed = run("git", "status", "--porcelain").splitlines()
-    state = f"commit {commit}, {f'{len(changed)} uncommitted changes' if changed else 'clean'}"
+    state = f"commit {commit}, {f'{len(changed)} files not committed' if changed else 'clean'}"
     if tag is None:
         return state
     if tag != f"v{version()}":
@@ -333,7 +333,7 @@ def check_npm_project(made: Path, work: Path) -> str:
     run(program, "main.js", cwd=project)
     (project / "consumer.ts").write_text(CONSUMER, encoding="utf-8")
     compiler = CLIENT / "node_modules" / "typescript" / "bin" / "tsc"
-    strict = ("--noEmit", "--strict", "--target", "ES2022", "--lib", "ES2023,DOM", "--types", "")
+    strict = ("--noEmit", "--strict", "--target", "ES2022", "--lib", "ES2023,DOM")
     for module, resolution in (("NodeNext", "NodeNext"), ("ESNext", "Bundler")):
         ways = ("--module", module, "--moduleResolution", resolution)
         run(program, compiler, *strict, *ways, "consumer.ts", cwd=project)
