@@ -1,4 +1,4 @@
-"""What `make release` would refuse: files that lack something, have too much, or are not the tag's."""
+"""What `make release` refuses: files that lack something, hold too much, or are not the tag's."""
 
 from __future__ import annotations
 
@@ -58,11 +58,14 @@ def test_a_test_of_distributions_is_no_test_of_ours():
 
 
 def test_a_wheel_without_the_scripts_is_refused(tmp_path):
-    package = release.tracked("src/shoal")
-    files = {name.removeprefix("src/"): b"" for name in package}
-    made = archive(tmp_path / "a.whl", files)
-    with pytest.raises(release.ReleaseError, match="assets/dashboard.js is missing"):
+    package = [name.removeprefix("src/") for name in release.tracked("src/shoal")]
+    described = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    information = [f"shoal-{release.version()}.dist-info/{name}" for name in described]
+    made = archive(tmp_path / "a.whl", dict.fromkeys([*package, *information], b""))
+    with pytest.raises(release.ReleaseError) as refused:
         release.check_wheel(made)
+    missing = [f"shoal/web/assets/{name} is missing" for name in sorted(release.ASSETS)]
+    assert str(refused.value) == f"a.whl: {'; '.join(missing)}"
 
 
 def test_another_version_somewhere_is_named(tmp_path, monkeypatch):
