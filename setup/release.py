@@ -7,8 +7,8 @@ their metadata and every file in them, installs both Python files into an empty 
 supported Python on this machine and the npm package into an empty project, and runs them there. The
 first thing that is wrong ends it with a sentence and leaves dist as it was. Nothing is uploaded.
 
-With ``--tag`` the files have to be those of that tag: its name is the version, the changelog has
-the version with its date, and nothing is uncommitted.
+With ``--tag`` the files have to be those of that tag: this commit has it, its name is the version,
+the changelog has the version with its date, and nothing is uncommitted.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ def check_source(tag: str | None) -> str:
         return state
     if tag != f"v{version()}":
         raise ReleaseError(f"the tag is {tag}, and the version {version()}: tag v{version()}")
+    if tag not in run("git", "tag", "--points-at", "HEAD").split():
+        raise ReleaseError(f"commit {commit} does not have the tag {tag}")
     if changed:
         raise ReleaseError(f"uncommitted: {', '.join(line[3:] for line in changed[:5])}")
     log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

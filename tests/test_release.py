@@ -80,27 +80,35 @@ def test_another_version_somewhere_is_named(tmp_path, monkeypatch):
     assert "clients/browser/package.json says 0.0.9" in str(refused.value)
 
 
+TAG = f"v{release.version()}"
+
+
+@pytest.fixture
+def git(monkeypatch):
+    """What git says of a clean commit that has the tag of this version."""
+    said = {"rev-parse": "abc\n", "status": "", "tag": f"{TAG}\n"}
+    monkeypatch.setattr(release, "run", lambda *words: said[words[1]])
+    return said
+
+
+def test_the_tag_of_this_version_has_its_date_in_the_changelog(git):
+    assert release.check_source(TAG) == f"commit abc, clean, tag {TAG}"
+    assert git["tag"]
+
+
 @pytest.mark.parametrize(
-    ("tag", "changed", "fault"),
+    ("tag", "said", "fault"),
     [
-        ("v0.0.9", "", "the tag is v0.0.9, and the version"),
-        ("current", " M README.md\n", "uncommitted: README.md"),
+        ("v0.0.9", {}, "the tag is v0.0.9, and the version"),
+        (TAG, {"tag": "v0.0.9\n"}, f"commit abc does not have the tag {TAG}"),
+        (TAG, {"status": " M README.md\n"}, "uncommitted: README.md"),
     ],
 )
-def test_a_tag_of_something_else_is_refused(tag, changed, fault, monkeypatch):
-    said = {"rev-parse": "abc\n", "status": changed}
-    monkeypatch.setattr(release, "run", lambda *words: said[words[1]])
-    tag = f"v{release.version()}" if tag == "current" else tag
+def test_a_tag_of_something_else_is_refused(tag, said, fault, git):
+    git |= said
     assert release.check_source(None).startswith("commit abc, ")
     with pytest.raises(release.ReleaseError, match=fault):
         release.check_source(tag)
-
-
-def test_the_tag_of_this_version_has_its_date_in_the_changelog(monkeypatch):
-    said = {"rev-parse": "abc\n", "status": ""}
-    monkeypatch.setattr(release, "run", lambda *words: said[words[1]])
-    tag = f"v{release.version()}"
-    assert release.check_source(tag) == f"commit abc, clean, tag {tag}"
 
 
 def test_a_python_is_found_where_pyenv_keeps_it_if_the_one_on_the_path_does_not_start(
