@@ -132,7 +132,7 @@ def run(
             reports_per_person reports, and the guarantee is for all of them.
         reports_per_person: Rows of one person, 1 unless given. Of more so many are
             drawn at random; missing ones count as "(none)".
-        drop_nulls: Leave out rows without a value, which is then public.
+        drop_nulls: Leave out rows without a value.
         public_list: Allow a list from the data of more than 200 answers, or of numbers
             that are not whole.
         honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
@@ -145,7 +145,7 @@ def run(
         progress: Called with the number of reports made and the number of all.
 
     Returns:
-        A :class:`shoal.Result`: estimates, the guarantee of all columns together,
+        A :class:`shoal.Result` with estimates, the guarantee of all columns together,
         notes.
 
     Raises:

@@ -132,7 +132,7 @@ def amplify(
         honest_n: The same as a number of people, in place of honest_fraction.
 
     Returns:
-        A :class:`shoal.Guarantee`: ε and δ, the theorem, its assumptions, a lower
+        A :class:`shoal.Guarantee` with ε and δ, the theorem, assumptions and a lower
         bound.
 
     Raises:

@@ -99,7 +99,7 @@ def audit(
         progress: Called with the messages made and all.
 
     Returns:
-        A :class:`shoal.auditing.Audit`: lower bounds, claims, and a verdict.
+        A :class:`shoal.auditing.Audit` with lower bounds, claims, and a verdict.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or nothing is claimed.

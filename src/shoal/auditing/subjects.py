@@ -348,6 +348,9 @@ class Function(_Devices):
         vectorized: Whether it takes an array of values and returns as many messages.
         label: What the audit calls it; the function's name unless given.
 
+    Raises:
+        InvalidArgumentError: ``call`` cannot be called.
+
     Example:
         >>> Function(lambda value: value, label="no noise").name
         'no noise'
@@ -377,6 +380,9 @@ class WholePipeline(Subject):
     Args:
         call: Takes everybody's values, and returns the messages in the order in which the
             analyzer receives them.
+
+    Raises:
+        InvalidArgumentError: ``call`` cannot be called.
 
     Example:
         >>> WholePipeline(sorted).name

@@ -182,7 +182,7 @@ def simulate(
         progress: Called with the rounds done and all.
 
     Returns:
-        A :class:`shoal.network.Simulation`: where every report ended.
+        A :class:`shoal.network.Simulation`, which knows where every report ended.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or ``offline`` beside a walk

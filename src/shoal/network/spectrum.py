@@ -50,7 +50,7 @@ _TINY = 1e-12  # a Krylov space that ends early
 
 @dataclass(frozen=True)
 class SpectralBound:
-    """What :func:`shoal.network.spectral_bound` proves: |λ_i| <= value for all i >= 2.
+    """What :func:`shoal.network.spectral_bound` proves: ``|λ_i| <= value`` for i >= 2.
 
     Attributes:
         value: The bound.

@@ -631,7 +631,7 @@ def plan(
             messages.
 
     Returns:
-        A :class:`shoal.Plan`: options, best first, with their predicted errors.
+        A :class:`shoal.Plan` with options, best first, and their predicted errors.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or not exactly one of
@@ -702,7 +702,7 @@ def required_n_for(error: float, **question: object) -> int:
     """The smallest number of people whose predicted L2 error is at most ``error`` of them.
 
     Args:
-        error: The error, as a fraction of the people, in (0, 1).
+        error: The error, as a fraction of the people, > 0.
         **question: The other arguments of :func:`shoal.plan`; without delta, that of
             each n.
 
@@ -733,7 +733,7 @@ def required_epsilon_for(error: float, *, n: int, **question: object) -> float:
     """The smallest ε at which the predicted L2 error is at most ``error`` of n people.
 
     Args:
-        error: The error, as a fraction of the people, in (0, 1).
+        error: The error, as a fraction of the people, > 0.
         n: People who report.
         **question: The other arguments of :func:`shoal.plan`.
 

@@ -211,7 +211,7 @@ class NearCentralHistogram(AnswerEnvelopes):
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
         people: Honest people who share the noise; more of them add more.
-        rate: The error of a count has Pr[z] ∝ e^(−rate |z|), rate > 0.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
         pairs: Pairs {+, −} that all people add to one bucket, on average.
 
     Raises:
@@ -411,7 +411,7 @@ class LeanHistogram(NearCentralHistogram):
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
         people: Honest people who share the noise; more of them add more.
-        rate: The error of a count has Pr[z] ∝ e^(−rate |z|), rate > 0.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
         pairs: Pairs {+, −} that all people add to one bucket, on average.
         shape: Shape of the negative binomial number of pairs in a bucket, > 0.
 
@@ -445,7 +445,7 @@ class RobustHistogram(NearCentralHistogram):
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
         people: Honest people who share the noise; more of them add more.
-        rate: The error of a count has Pr[z] ∝ e^(−rate |z|), rate > 0.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
         pairs: Pairs {+, −} that all people add to one bucket, on average.
 
     Raises:

@@ -303,8 +303,8 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
         Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography from Anonymity", FOCS 2006; Balle,
         Bell, Gascón, Nissim, "Private Summation in the Multi-Message Shuffle Model", CCS 2020,
         arXiv:2002.00817, and arXiv:1906.09116 for the noise. The number of shares is not
-        theirs: it comes from the exact second moment, and is lower; :doc:`/theory/split-and-
-        mix`.
+        theirs: it comes from the exact second moment, and is lower;
+        :doc:`/theory/split-and-mix`.
 
     Example:
         >>> protocol = SplitAndMixSum.calibrated(low=0, high=1, n=10**6, epsilon=1.0, delta=1e-6)
@@ -376,13 +376,13 @@ class LaplaceVector(VectorEstimate):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAndMixVectors(SplitAndMix, VectorMechanism):
-    """Vectors with |v_1| + ... + |v_d| <= ``bound``, every coordinate a split-and-mix sum.
+    """Vectors with ``|v_1| + ... + |v_d| <= bound``, every coordinate a split-and-mix sum.
 
     *Rounding that never lengthens.* In units of bound/levels, S_j is the sum of the first j
     absolute values, and one uniform offset u per person makes coordinate j the whole number
     ⌊S_j + u⌋ − ⌊S_{j−1} + u⌋: right on average, and all of them together at most ``levels``. So one
-    person changes the sums by at most 2 levels in total, and noise of e^(−epsilon |z| / (2 levels))
-    per coordinate makes them epsilon-DP.
+    person changes the sums by at most 2 levels in total, and noise of
+    ``e^(−epsilon |z| / (2 levels))`` per coordinate makes them epsilon-DP.
 
     Runtime: one draw per share and two per coordinate; O(messages) to estimate.
 

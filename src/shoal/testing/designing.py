@@ -328,7 +328,7 @@ def design(*, n: int, epsilon: float, distance: float, **options: Unpack[DesignO
             honest_fraction (1).
 
     Returns:
-        A :class:`shoal.testing.Design`: options, best first.
+        A :class:`shoal.testing.Design` with options, best first.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or two exclude each other.

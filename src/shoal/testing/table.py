@@ -323,7 +323,7 @@ def run(
         overlapping: Whether people may be in both groups.
         public_list: Allow a list from the data of more than 200 answers, or of numbers
             that are not whole.
-        drop_nulls: Leave out rows without an answer, which is then public.
+        drop_nulls: Leave out rows without an answer.
         simulations: Of the null distribution; 1,999, or some 100/level where that is
             more.
         seed: That of the simulations alone.

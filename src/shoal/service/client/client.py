@@ -152,7 +152,7 @@ def _blocking(
             step, result = _advanced(exchange, self._perform(step))
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
-    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    _describe(method, start)
     return method
 
 
@@ -168,13 +168,18 @@ def _awaited(
             step, result = await asyncio.to_thread(_advanced, exchange, reply)
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
-    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    _describe(method, start)
     return method
 
 
-def _signature(start: Callable[..., object]) -> Signature:
+def _describe(method: Callable[..., object], start: Callable[..., object]) -> None:
     """What a caller gives; what comes back is not the exchange but its result."""
-    return signature(start).replace(return_annotation=Signature.empty)
+    method.__signature__ = signature(start).replace(  # type: ignore[attr-defined]
+        return_annotation=Signature.empty
+    )
+    method.__annotations__ = {
+        name: kind for name, kind in start.__annotations__.items() if name != "return"
+    }
 
 
 def _advanced(exchange: Exchange[T], reply: Reply) -> tuple[Request | Wait | None, T | None]:

@@ -553,7 +553,7 @@ class Protocol:
             progress: Called with the people done and all.
 
         Returns:
-            ``Submitted``: how far the job is.
+            ``Submitted``, which says how far the job is.
 
         Raises:
             InvalidArgumentError: There is no name, an answer that the survey does not have, or
@@ -602,7 +602,7 @@ class Protocol:
             everything: Try what is not due yet, too.
 
         Returns:
-            ``Flushed``: how many reports were delivered, wait, and were given up.
+            ``Flushed``, the numbers of reports delivered, waiting, and given up.
         """
         flushed = []
         now = self.clock()
