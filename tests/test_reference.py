@@ -51,18 +51,10 @@ ELSEWHERE = {"shoal.learning.torch_loop.train_module": "docs/account/learning.md
 # Taken from further inside by a page or an example, to show how something works.
 INSIDE = {
     "shoal.accounting.exact.enumerate_shuffle",
-    "shoal.estimate.hitters.HeavyHitters",
-    "shoal.estimate.hitters.heavy_hitters",
     "shoal.explain.text.up_to",
-    "shoal.protocols.prefixes.PrefixDummies",
-    "shoal.protocols.prefixes.PrefixMechanism",
-    "shoal.protocols.prefixes.PrefixResponse",
     "shoal.protocols.registry.calibration",
     "shoal.randomizers.base.AnswerMechanism",
     "shoal.randomizers.base.Odds",
-    "shoal.service.peers.accounting.KnownConditions",
-    "shoal.service.peers.accounting.Whereabouts",
-    "shoal.service.peers.accounting.guarantee",
 }
 
 

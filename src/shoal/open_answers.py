@@ -222,7 +222,7 @@ def heavy_hitters(
     Args:
         data: A table or file with a column of text, one person per row, or a list of
             texts. Rows without an answer count as the empty answer.
-        column: The column; needless if there is one only.
+        column: The column of a table; None for a list.
         epsilon: ε > 0 of everybody's report.
         delta: δ; min(1e-6, 1/(10 n)) unless given.
         top: The most answers that are listed.
@@ -250,8 +250,10 @@ def heavy_hitters(
 
     Example:
         >>> import shoal
+        >>> from shoal.randomness import simulated
         >>> answers = ["no"] * 3_000 + ["yes"] * 2_000
-        >>> found = shoal.heavy_hitters(answers, epsilon=1, length=3, alphabet="enosy")
+        >>> settings = {"length": 3, "alphabet": "enosy", "randomness": simulated(1)}
+        >>> found = shoal.heavy_hitters(answers, epsilon=1, **settings)
         >>> [item.label for item in found.items]
         ['no', 'yes']
     """
