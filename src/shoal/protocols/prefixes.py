@@ -363,7 +363,7 @@ class PrefixMechanism(Mechanism):
     def thresholds(self, n: int, *, beta: float = BETA) -> tuple[float, ...]:
         """From how many of n people on a text is sure to be found, by how many levels it has.
 
-        Whatever people hold, with probability ``1 - beta`` at least :func:`.heavy_hitters` lists
+        Whatever people hold, with probability ``1 - beta`` at least ``heavy_hitters`` lists
         all texts with so many holders, and none that nobody holds, or says that it is not complete.
         Infinite where not even a text of everybody is sure to be found.
         """
