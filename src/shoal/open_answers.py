@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -335,8 +335,9 @@ def _texts(data: object, column: str | None) -> Column:
         checks.refuse(kind not in {pl.String, pl.Categorical, pl.Enum}, expected, column=column)
         return read
     listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
+    is_table = isinstance(data, str | bytes | Mapping) or not listed
     expected = "the name of a column of text (only a list of texts has none)"
-    checks.refuse(isinstance(data, str | bytes) or not listed, expected, column=column)
+    checks.refuse(is_table, expected, column=column)
     turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
     values = turned() if callable(turned) else list(cast("Any", data))
     kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
