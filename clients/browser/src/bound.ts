@@ -95,8 +95,8 @@ function joined(one: Grid, nodes: number, other = NONE, scale = 1): Grid {
 
 const NONE = binomial(0, 0, 0);
 
-/** The law of R of so many others, in parts with their shares. C goes in steps of `size`, over so many numbers
- *  in all; it falls from step to step how many others there are. */
+/** The law of R of so many others, or of fewer, in parts with their shares. C takes so many values (`counts`)
+ *  in steps of `size`; from step to step there are fewer others. */
 export type Others = (law: Law, others: number, z: number, size: number, counts: number) => readonly (readonly [number, Grid])[];
 
 const apart: Others = ({ a, q, both = 0 }, others, z) => {
@@ -152,6 +152,10 @@ function curve(law: Law, n: number, delta: number, othersOf: Others, finer = 1):
 /** ε that n people give each other at δ, or ε₀ if the crowd adds nothing. */
 export const crowdEpsilon = (law: Law, n: number, delta: number, others = apart, finer?: number): number =>
   solved(curve(law, n, delta, others, finer), law, delta);
+
+/** At most the δ of n people at ε, near this δ: what is cut off is counted. */
+export const crowdDelta = (law: Law, n: number, delta: number, epsilon: number, others: Others): number =>
+  curve(law, n, delta, others)(epsilon) + LOST * delta;
 
 function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number): number {
   const target = delta * (1 - LOST);
