@@ -2,9 +2,10 @@
 
     python setup/scripts.py [--if-possible]
 
-They go into the package, and that of the calculator into the documentation. Packages are installed when the lock file is newer than they are, and scripts are built when any
-source is other than at the last build. With ``--if-possible``, a machine without Node or without a
-way to Node packages is no failure: ``.browser-missing`` in the environment says why.
+They go into the package, and that of the calculator into the documentation. Packages are installed
+when the lock file is newer than they are, and scripts are built when any source is other than at
+the last build. With ``--if-possible``, a machine without Node or without a way to Node packages is
+no failure: ``.browser-missing`` in the environment says why.
 """
 
 from __future__ import annotations
