@@ -25,7 +25,7 @@ export type AmplifyStep =
 const NEAR_ZERO = 0.1; // of the deviation of the loss: there δ hardly depends on ε, and is counted more finely
 const FINER = 16;
 const [FEWEST, MOST] = [1, 9]; // decades of people that the curve goes over
-const PER_DECADE = 3;
+const PER_DECADE = 4;
 /** The bounds that are drawn; the others would lie upon them. */
 export const DRAWN: readonly string[] = ["clones", "fmt22-closed", "fmt21-closed", "bbgn19-bennett", "efmrtt19"];
 

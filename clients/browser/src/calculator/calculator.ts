@@ -187,12 +187,16 @@ class Page {
     const { typed } = this;
     const question = questionOf(typed.ask, typed);
     const answer = this.find(".calculator-answer");
-    answer.classList.toggle("stale", !question);
-    if (!question) return;
+    if (!question) {
+      answer.classList.add("stale");
+      this.question = null;
+      return;
+    }
     if (linked) this.remember(fragmentOf(question));
     if (this.question && fragmentOf(question) === fragmentOf(this.question)) return;
     this.question = question;
     answer.setAttribute("aria-busy", "true");
+    answer.classList.add("stale");
     const commands = commandsOf(question);
     this.find(".calculator-shell").textContent = `$ ${commands.shell}`;
     this.find(".calculator-python").textContent = `>>> import shoal\n>>> ${commands.python}`;
@@ -230,6 +234,7 @@ class Page {
   }
 
   private say(result: string, sentence: (Node | string)[]): void {
+    this.find(".calculator-answer").classList.remove("stale");
     this.find(".calculator-result").textContent = result;
     this.find(".calculator-sentence").replaceChildren(...sentence);
   }
@@ -262,6 +267,7 @@ class Page {
     const points: { n: number; epsilon: number; bounds: Bounds }[] = [];
     let answer: number | null = null;
     this.redraw = () => this.drawAmplified(question, points, answer);
+    this.redraw(); // axes at once: nothing moves when the curve comes
     return (step) => {
       if (step.step === "answer") {
         answer = step.epsilon;
@@ -301,7 +307,7 @@ class Page {
   private drawAmplified(question: AmplifyQuestion, points: readonly { n: number; epsilon: number; bounds: Bounds }[], answer: number | null): void {
     const { localEpsilon, n, delta } = question;
     const least = Math.min(...lawsOf(question).map((law) => spreadOf(law, 1e9)));
-    const y = [10 ** Math.floor(Math.log10(0.5 * Math.max(least, 1e-9))), localEpsilon * 1.6] as const;
+    const y = [10 ** Math.floor(Math.log10(0.5 * Math.max(least, 1e-9))), localEpsilon * 2.2] as const;
     const below = (value: number | null) => value !== null && value > 0 && value < localEpsilon * (1 - 1e-5);
     const ours = points.map((each) => [each.n, Math.min(Math.max(each.epsilon, y[0] / 10), localEpsilon)] as const);
     const curves: Curve[] = DRAWN.map((name) => ({

@@ -12,20 +12,17 @@ export type Ask = Question["ask"];
 export type Typed = Readonly<Record<string, string>>;
 
 interface Field {
-  readonly noun: string;
   readonly least: number;
   readonly most: number;
   readonly whole?: boolean;
-  /** Why no more is taken here. */
-  readonly beyond?: string;
 }
 
 export const FIELDS: Readonly<Record<string, Field>> = {
-  e0: { noun: "ε₀", least: 0.001, most: 20 },
-  epsilon: { noun: "ε", least: 0.001, most: 10 },
-  n: { noun: "The number of people", least: 2, most: 1e9, whole: true, beyond: "shoal amplify and shoal plan take more" },
-  delta: { noun: "δ", least: 1e-15, most: 0.1 },
-  k: { noun: "The number of answers", least: 2, most: 1e5, whole: true, beyond: "shoal amplify and shoal plan take more" },
+  e0: { least: 0.001, most: 20 },
+  epsilon: { least: 0.001, most: 10 },
+  n: { least: 2, most: 1e9, whole: true },
+  delta: { least: 1e-15, most: 0.1 },
+  k: { least: 2, most: 1e5, whole: true },
 };
 
 /** Which fields a question has. */
@@ -40,16 +37,15 @@ export function numberOf(text: string): number {
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(digits) ? Number(digits) : NaN;
 }
 
-/** What is wrong with a field, in a sentence; empty if nothing is. */
+/** What is wrong with a field, in a sentence that fits below it; empty if nothing is. */
 export function complaint(name: string, text: string): string {
-  const { noun, least, most, whole = false, beyond } = FIELDS[name]!;
+  const { least, most, whole = false } = FIELDS[name]!;
   const value = numberOf(text);
-  const kind = whole ? "a whole number" : "a number";
-  if (!text.trim()) return `${noun} is missing: ${kind} from ${counted(least)} to ${shown(most)}.`;
-  if (Number.isNaN(value)) return `${noun} has to be ${kind}, such as ${whole ? "100000 or 1e5" : "0.5 or 1e-6"}.`;
-  if (whole && !Number.isInteger(value)) return `${noun} has to be a whole number.`;
-  if (value < least) return `${noun} has to be at least ${shown(least)}.`;
-  if (value > most) return `${noun} can be at most ${shown(most)} here${beyond ? `: ${beyond}` : ""}.`;
+  if (!text.trim()) return `Needed: ${shown(least)} to ${shown(most)}.`;
+  if (Number.isNaN(value)) return `Not a number: write ${whole ? "100000 or 1e5" : "0.5 or 1e-6"}.`;
+  if (whole && !Number.isInteger(value)) return "Not a whole number.";
+  if (value < least) return `At least ${shown(least)}.`;
+  if (value > most) return `At most ${shown(most)} here.`;
   return "";
 }
 
