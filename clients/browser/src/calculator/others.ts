@@ -23,6 +23,7 @@ const WORK = 2e6; // of one evaluation, if the places of B are kept apart
 const PLACES = 1e5; // of R over all steps, if they are not
 const SMALL = 1000; // of M: what there is more, B tells nothing of
 const BUNCH = 4; // steps that share the law of the fewest others among them
+const SPARE = 3e-5; // of the others, who may be left out: that is as much of ε, as the others' part grows with β
 const SIGNS = 600; // places of d, about
 
 interface Part {
@@ -54,7 +55,8 @@ export function fineOthers(): Others {
   let known: { readonly people: number; readonly parts: readonly (readonly [number, Grid])[] } | undefined;
   return (law, others, z, size, counts) => {
     if (!known || known.people > others) {
-      const people = Math.max(0, others - BUNCH * (size - 1)); // fewer tell less, which is on the safe side
+      // Fewer of them leave R smaller, which is on the safe side.
+      const people = Math.max(0, others - Math.max(BUNCH * (size - 1), Math.floor(SPARE * others)));
       known = { people, parts: partsOf(law, people, z, counts / size) };
     }
     return known.parts;
