@@ -22,7 +22,8 @@
  * Associated and Independent Random Variables", J. Theor. Probab. 2000). Both laws are put on grids
  * with their means kept. C goes in steps of a few: d takes the largest C of a step, R the others of
  * that, and the middle term the smallest. What is cut off at the ends has a probability below e^−z
- * each, by Bernstein's inequality, and counts α at most.
+ * each, by Bernstein's inequality, and counts α at most. A page that has more room than a device brings
+ * a finer law of R (`calculator/others.ts`).
  */
 
 const STEPS = 2000; // C goes in steps of its mean over so many
@@ -160,7 +161,7 @@ export const crowdDelta = (law: Law, n: number, delta: number, epsilon: number, 
 function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number): number {
   const target = delta * (1 - LOST);
   let low = 0;
-  let high = deltaAt(0) > target ? Math.log(a) : 0;
+  let high = deltaAt(0) <= target ? 0 : Math.log(a);
   while (high - low > 1e-6 * high) {
     const middle = (low + high) / 2;
     if (deltaAt(middle) <= target) high = middle;
