@@ -323,7 +323,7 @@ class Page {
         yLabel: `ε at δ = ${plain(delta)}`,
         description: `ε over the number of people, from 10 to a billion, on logarithmic axes. At ${counted(n)} people it is ${answer === null ? "not known yet" : up(answer)}.`,
         curves,
-        level: { y: localEpsilon, label: `ε₀ = ${plain(localEpsilon)}, without a shuffler` },
+        level: { y: localEpsilon, label: `ε₀ = ${plain(localEpsilon)}, without a shuffler`, short: `ε₀ = ${plain(localEpsilon)}` },
         ...(answer !== null && answer > y[0] && n >= 10 ? { mark: [n, answer] as const } : {}),
       },
       this.width,

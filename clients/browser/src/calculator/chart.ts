@@ -17,7 +17,7 @@ export interface Chart {
   /** What is to be read without seeing it. */
   readonly description: string;
   readonly curves: readonly Curve[];
-  readonly level: { readonly y: number; readonly label: string };
+  readonly level: { readonly y: number; readonly label: string; readonly short: string };
   readonly mark?: readonly [x: number, y: number];
 }
 
@@ -70,7 +70,7 @@ export function drawn({ x, y, xLabel, yLabel, description, curves, level, mark }
   element(svg, "text", { class: "label", x: 4, y: 13 }, yLabel);
   const base = yAt(level.y);
   element(svg, "line", { class: "level", x1: left, x2: width - right, y1: base, y2: base });
-  element(svg, "text", { class: "level-label", x: width - right - 5, y: base + 15, "text-anchor": "end" }, level.label);
+  element(svg, "text", { class: "level-label", x: width - right - 5, y: base + 15, "text-anchor": "end" }, narrow ? level.short : level.label);
   const clip = element(element(svg, "clipPath", { id: "calculator-plot" }), "rect", {
     x: left, y: top, width: width - left - right, height: height - top - bottom,
   });
