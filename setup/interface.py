@@ -14,7 +14,6 @@ others are what the engines ask them.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import re
@@ -31,35 +30,13 @@ import typer.testing
 from typer.core import TyperCommand
 
 import commands
+import reference
 from shoal.cli import app
 from shoal.randomizers.base import Mechanism
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICES = ("shuffler", "analyzer")
 
-# Every module that people import from, with its public names: those it lists or brings together,
-# or these.
-MODULES: dict[str, tuple[str, ...] | None] = {
-    "shoal": None,
-    "shoal.accounting.comparison": ("Comparison", "Comparisons"),
-    "shoal.auditing": None,
-    "shoal.engines.bins": ("Bins", "worthwhile"),
-    "shoal.estimate": None,
-    "shoal.figures": ("NAMES", "draw_all"),
-    "shoal.learning": None,
-    "shoal.learning.torch_loop": ("ModuleFit", "train_module"),
-    "shoal.network": None,
-    "shoal.open_answers": None,
-    "shoal.pipeline": None,
-    "shoal.planning": None,
-    "shoal.planning.joint": ("JointPlan", "Part", "plan_together"),
-    "shoal.randomness": ("Randomness", "SecureRandomness", "secure", "simulated", "simulator"),
-    "shoal.service.client": None,
-    "shoal.service.keyring": ("KeyInfo", "KeyList", "KeyListError", "Keyring", "Protection"),
-    "shoal.service.peers": ("Conditions", "PeerRun", "PeerSurvey", "run_peers"),
-    "shoal.service.survey": None,
-    "shoal.testing": None,
-}
 # What prints JSON, with questions that are answered at once.
 PRINTED = {
     "amplify": "--local-epsilon 4 --n 1e5",
@@ -97,29 +74,10 @@ Interface = dict[str, dict[str, Any]]
 
 def resolved(name: str) -> Any:  # noqa: ANN401 - whatever has that name
     """What a dotted name is; AttributeError if it is gone."""
-    module, _, attribute = name.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return reference.resolved(name)
     except ModuleNotFoundError as error:
         raise AttributeError(str(error)) from None
-
-
-def names() -> Iterator[str]:
-    """The dotted names of everything public."""
-    for module, chosen in MODULES.items():
-        content = importlib.import_module(module)
-        listed = chosen or getattr(content, "__all__", None) or _own(vars(content))
-        yield from (f"{module}.{name}" for name in sorted(listed))
-
-
-def _own(content: Mapping[str, object]) -> list[str]:
-    return [
-        name
-        for name, value in content.items()
-        if not name.startswith("_")
-        and not inspect.ismodule(value)
-        and getattr(value, "__module__", "shoal").startswith("shoal")
-    ]
 
 
 def described(value: object) -> Entry:
@@ -163,15 +121,19 @@ def documentation() -> str:
     """Everything that tells people how to use Shoal."""
     places = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
     pages = (path.read_text(encoding="utf-8") for path in places)
-    return "\n".join([*pages, *(inspect.getdoc(resolved(name)) or "" for name in names())])
+    return "\n".join(
+        [*pages, *(inspect.getdoc(resolved(name)) or "" for name in reference.public_names())]
+    )
 
 
 def promised(name: str, entry: Entry) -> Entry:
     """What of a public name is to stay."""
     if "members" not in entry:
         return entry
-    is_mechanism = issubclass(resolved(name), Mechanism)
-    called = is_mechanism or re.search(rf"\b{name.rpartition('.')[2]}\(", documentation())
+    kind = resolved(name)
+    is_mechanism, is_error = issubclass(kind, Mechanism), issubclass(kind, Exception)
+    is_shown = re.search(rf"\b{kind.__name__}\(", documentation())
+    called = is_mechanism or (is_shown and not is_error)  # errors are caught, not made
     members = entry["members"]
     if is_mechanism:
         members = {
@@ -283,7 +245,7 @@ def interface() -> Interface:
     """Everything that people build on, as it is now."""
     told = dict(documents())
     return {
-        "python": {name: described(resolved(name)) for name in names()},
+        "python": {name: described(resolved(name)) for name in reference.public_names()},
         "commands": {name: command(each) for name, each in commands.leaves()},
         "json": dict(printed()),
         "http": {
