@@ -58,7 +58,7 @@ bench: .venv/.dev .venv/.node .venv/.chromium ## how fast, and how tight
 figures: .venv/.runtime ## draw the figures
 	$(BIN)/shoal figures
 
-browser: .venv/.made .venv/.node ## build the scripts of the survey page and the dashboard
+browser: .venv/.made .venv/.node ## build the scripts of the survey page, the dashboard and the calculator
 	@$(SCRIPTS)
 
 screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs/screenshots
@@ -74,7 +74,7 @@ release: .venv/.made .venv/.node ## build the files of a version into dist, afte
 	$(BIN)/python setup/release.py $(if $(TAG),--tag $(TAG))
 
 clean: ## remove caches and build products (the environment too: rm -rf .venv)
-	rm -rf build dist docs/_build clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build clients/browser/dist src/shoal/web/assets docs/_static/calculator.js .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests setup benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.runtime: .venv/.made pyproject.toml
