@@ -228,7 +228,7 @@ def local_epsilon(
             analyzer.
         honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
         honest_n: The same as a number of people, in place of honest_fraction.
-        cap: The largest ε₀ that is looked at; of a family at most 30, as far as odds go.
+        cap: The largest ε₀ that is looked at; of a family it is at most 30.
         near: A guess, such as the answer for a similar family: it only saves time.
 
     Returns:
