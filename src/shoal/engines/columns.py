@@ -662,7 +662,7 @@ def coded(
         return made
     from shoal.engines import groups as grouping
 
-    lists = grouping.listed(columns.column(by), groups, public_list=public_list)
+    lists = grouping.listed(columns.column(by), groups, public_list=public_list, padded=padded)
     return [grouping.Grouped.of(cast("Categorical", each), lists) for each in made]
 
 
