@@ -227,7 +227,9 @@ class NewOptions(Options):
         "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
     )
     suite: Suite = option("The suite of algorithms.", _WHO, default=X25519)
-    randomizer: str | None = option("Take this one instead of the best.", _HOW, "NAME")
+    randomizer: str | None = option(
+        "Take this one instead of the best.", _HOW, "NAME", keyword="choose"
+    )
     plan: Path | None = option("What shoal plan --save wrote, as it is.", _HOW)
     local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
     messages_cap: float | None = option(
