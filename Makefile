@@ -61,9 +61,10 @@ figures: .venv/.runtime ## draw the figures
 browser: .venv/.made .venv/.node ## build the scripts of the survey page, the dashboard and the calculator
 	@$(SCRIPTS)
 
-screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs/screenshots
+screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs/screenshots and docs/notebooks
 	@$(SCRIPTS)
 	$(BIN)/python setup/screenshots.py docs/screenshots
+	$(BIN)/python setup/notebooks.py docs/notebooks docs/notebooks/pictures
 
 wheel: .venv/.made .venv/.node ## build the package, with the browser's scripts in it, into dist
 	@$(SCRIPTS)

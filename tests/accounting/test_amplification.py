@@ -101,6 +101,14 @@ def test_rounds_and_their_targets():
     assert local == pytest.approx(2.0, rel=2e-3)
 
 
+def test_a_family_has_the_noise_that_many_rounds_afford():
+    response = partial(shoal.RandomizedResponse, k=5)
+    month = {"n": 20_000, "delta": 1e-6}
+    local = shoal.local_epsilon(response, epsilon=1, rounds=4, **month)
+    kept = shoal.amplify(response(epsilon=local), rounds=4, **month).epsilon
+    assert 0.99 < kept <= 1
+
+
 @pytest.mark.parametrize("name", [entry.name for entry in catalog.certified()])
 def test_every_proved_bound_answers_by_name_and_stays_above_the_lower_bound(name):
     randomizer = shoal.RandomizedResponse(k=10, epsilon=0.4)

@@ -56,6 +56,16 @@ CONTRASTS = """(root) => {
   return found;
 }"""
 
+# How far text hangs out of its box, and what a reader who needs wider spacing cannot change.
+ON_A_PHONE = """() => {
+  const box = document.querySelector('#output > div'), all = [...box.querySelectorAll('div')];
+  const right = Math.max(...all.map((each) => each.getBoundingClientRect().right));
+  const spacing = ['line-height', 'letter-spacing', 'word-spacing'];
+  const fixed = all.filter((each) => spacing.some((name) =>
+    each.style.getPropertyPriority(name) === 'important'));
+  return [Math.max(0, Math.ceil(right - box.getBoundingClientRect().right)), fixed.length];
+}"""
+
 
 def frame():
     return pl.DataFrame({"colour": ["red"] * 600 + ["<b>green</b>"] * 300 + ["blue"] * 100})
@@ -95,8 +105,12 @@ def test_it_stands_in_a_foreign_page(browser, fragments, name, scheme):
         assert page.evaluate(OWN) == before
         inner = page.frames[1:]
         if inner:
+            assert page.query_selector("#output iframe").get_attribute("title") == "report"
             contrasts = inner[0].evaluate(CONTRASTS, None)
         else:
+            page.set_viewport_size(browser_kit.PHONE["viewport"])
+            assert page.evaluate(ON_A_PHONE) == [0, 0]
+            page.set_viewport_size(browser_kit.DESKTOP["viewport"])
             contrasts = page.evaluate(CONTRASTS, page.query_selector("#output"))
         assert len(contrasts) > 5
         assert {text: c for text, c in contrasts.items() if c < 4.5} == {}

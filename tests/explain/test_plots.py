@@ -45,6 +45,9 @@ DRAWN = {
     "comparison": lambda: shoal.compare(local_epsilon=1, n=1_000),
     "plan": lambda: shoal.plan(epsilon=1, n=10_000, categories=20, messages_cap=20),
     "result": result,
+    "audit": lambda: shoal.audit(
+        shoal.RandomizedResponse(k=2, epsilon=1), n=10, delta=1e-2, runs=1_000
+    ),
     "walk": lambda: walk_table(Walk(random_regular(200, 32)), rounds=3, local_epsilon=1),
 }
 
@@ -101,6 +104,30 @@ def test_it_draws_on_the_axes_it_is_given(drawn, name):
     assert drawn[name].plot(ax=axes) is axes
     assert axes.has_data()
     assert dict(mpl.rcParams) == before
+
+
+def test_plots_of_the_readers_own_have_the_style(drawn):
+    from matplotlib import pyplot as plt
+
+    with plt.style.context(plots.STYLE):
+        own, drawn_by_us = plt.subplots()[1], drawn["profile"].plot()
+        for axes in (own, drawn_by_us):
+            assert axes.figure.get_facecolor() == (1, 1, 1, 1)  # legible on dark pages, too
+            assert axes.spines["top"].get_visible() is False
+            assert axes.xaxis.get_gridlines()[0].get_visible()
+        assert own.plot([1])[0].get_color() == plots.BLUE
+
+
+def test_a_notebook_stays_interactive_after_its_first_figure():
+    import matplotlib as mpl
+
+    assert not mpl.is_interactive()
+    try:
+        with plots.applied():
+            mpl.interactive(b=True)  # as a notebook's backend does when it is loaded
+        assert mpl.is_interactive()
+    finally:
+        mpl.interactive(b=False)
 
 
 def test_a_curve_is_drawn_with_its_lower_bound_and_the_guarantee_on_it(drawn):
@@ -185,3 +212,15 @@ def test_a_comparison_is_a_list_and_a_table(drawn):
     assert frame.height == len(rows.to_pandas())
     assert rows[0].name in str(rows)
     assert rows._repr_html_().count("lower bound") == 1
+
+
+def test_an_audit_draws_the_claim_that_is_refuted_unless_another_is_named():
+    claims = {"n": 5, "delta": 0.05, "runs": 3_000, "confidence": 1 - 1e-9}
+    leaky = shoal.audit(np.array([[0.9, 0.1], [0.1, 0.9]]), epsilon=9, local_epsilon=1, **claims)
+    assert [each.violated for each in leaky.evidences] == [False, True]
+    assert "one message by itself" in leaky.plot().get_title(loc="left")
+    assert "VIOLATED" in leaky.plot().get_title(loc="left")
+    assert "5 people" in leaky.plot(claim="crowd").get_title(loc="left")
+    crowd = shoal.audit(lambda bit: bit, inputs=[0, 1], epsilon=9, **claims)
+    with pytest.raises(InvalidArgumentError, match="expected 'crowd', got claim='local'"):
+        crowd.plot(claim="local")

@@ -29,6 +29,7 @@ from shoal.errors import OutOfRegimeError, UnreachableTargetError
 
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
+_LARGEST_OF_A_FAMILY = 30.0  # as far as the odds of a randomizer go
 _TOLERANCE = 1e-7
 _SLOW_TOLERANCE = 1e-5  # compositions take half a second each
 _AGREEMENT = 1e-7
@@ -227,7 +228,7 @@ def local_epsilon(
             analyzer.
         honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
         honest_n: The same as a number of people, in place of honest_fraction.
-        cap: The largest ε₀ that is looked at.
+        cap: The largest ε₀ that is looked at; of a family at most 30, as far as odds go.
         near: A guess, such as the answer for a similar family: it only saves time.
 
     Returns:
@@ -252,6 +253,7 @@ def local_epsilon(
     checks.positive(epsilon=epsilon, cap=cap)
     checks.open_probability(delta=delta)
     rounds = checks.count(rounds=rounds)
+    cap = cap if family is None else min(cap, _LARGEST_OF_A_FAMILY)
 
     known: dict[float, float] = {}
 

@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
+from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.explain.views import Explained
@@ -19,6 +21,7 @@ Verdict = Literal["consistent", "violated"]
 Histogram = npt.NDArray[np.int64]
 
 _MOSTLY = 0.5
+_HEADROOM = 1.3  # above the tallest bar, for the legend
 _VERDICTS: dict[Verdict, str] = {
     "consistent": "consistent: nothing refutes what is claimed",
     "violated": "violated: more is lost than is claimed",
@@ -230,6 +233,50 @@ class Audit(Explained):
             ),
             warnings=self.warnings,
         )
+
+    def plot(
+        self, ax: plots.Axes | None = None, *, claim: Literal["crowd", "local"] | None = None
+    ) -> plots.Axes:
+        """The statistic on both data sets, and the event that was counted.
+
+        Of the ``claim`` that is named; else of one that is refuted, or of the crowd's.
+        """
+        audited = {each.claim: each for each in self.evidences}
+        if claim is None:
+            shown = next((each for each in self.evidences if each.violated), self.evidence)
+        else:
+            checks.one_of(tuple(audited), claim=claim)
+            shown = audited[claim]
+        with plots.on(ax) as axes:
+            _draw(axes, shown, self.n)
+        return axes
+
+
+def _draw(axes: plots.Axes, evidence: Evidence, n: int) -> None:
+    edges = evidence.edges
+    # Which bins are in the event: the threshold is one of their edges.
+    inside = ((edges[1:] + edges[:-1]) / 2 >= evidence.threshold) == evidence.at_least
+    tallest = 0.0
+    for world, color in enumerate((plots.BLUE, plots.VERMILION)):
+        runs, hits = evidence.runs[world], evidence.inside[world]
+        fractions = evidence.histograms[world] / max(runs, 1)
+        tallest = max(tallest, float(fractions.max()))
+        label = f"{('first', 'second')[world]} data set: {hits:,} of {runs:,} in the event"
+        axes.stairs(fractions, edges, color=color, linewidth=1.4, label=label)
+        beyond = np.where(inside, fractions, 0.0)
+        axes.stairs(beyond, edges, fill=True, color=color, alpha=0.22, linewidth=0)
+    verdict = "VIOLATED" if evidence.violated else "not refuted"
+    bound = f"claimed ε = {up(evidence.claimed)}, at least {down(evidence.lower)}: {verdict}"
+    plots.frame(
+        axes,
+        plots.Axis(evidence.statistic, (float(edges[0]), float(edges[-1])), log=False),
+        plots.Axis("fraction of the runs", (0, tallest * _HEADROOM), log=False),
+        f"{evidence.about(n)}\n{bound}",
+    )
+    height, left = 1 / _HEADROOM, not evidence.at_least
+    dash = plots.DASHED
+    plots.upright(axes, evidence.threshold, evidence.event, plots.QUIET, dash, height, left=left)
+    axes.legend(loc="upper left", handlelength=1.2)
 
 
 def _plain(value: Hashable) -> object:

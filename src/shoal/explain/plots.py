@@ -49,23 +49,7 @@ _MANY_DECADES, _FEW_STEPS = 160.0, 8.0  # ratios of an axis: powers of ten only;
 _LINE = 0.052  # of the height of the axes: a line of a label
 _UPRIGHT = ("data", "axes fraction")
 _GRID = "#DDDDDD"
-_RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": BLACK,
-    "axes.labelsize": 10,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "lines.solid_capstyle": "round",
-    "svg.fonttype": "path",
-    "svg.hashsalt": "shoal",
-}
+STYLE = "shoal.plots"  # the file plots.mplstyle
 
 Side = Literal["x", "y"]
 Points = tuple[Sequence[float], Sequence[float]]
@@ -105,15 +89,22 @@ class Axis:
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Draw in this style, whatever the user's own settings are."""
+    """Draw in this style, whatever the user's own settings are.
+
+    The first figure of a session loads its backend, and a notebook's turns interactive then: that
+    stays, or later figures would not be shown.
+    """
     try:
         import matplotlib as mpl
+        from matplotlib import style
     except ImportError as error:
         raise MissingExtraError("drawing", "plots") from error
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_RC)
+        style.use(STYLE)
         yield
+        interactive = mpl.is_interactive()
+    mpl.interactive(interactive)
 
 
 @contextmanager
@@ -210,8 +201,9 @@ def whole_numbers() -> Locator:
 
 
 def tidy(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
-    """Quiet ticks, and a grid behind everything."""
+    """Quiet ticks, and a grid behind everything: axes may be of another style."""
     axes.tick_params(which="both", color=QUIET, labelcolor=QUIET)
+    axes.grid(visible=False)
     axes.grid(visible=True, axis=grid, color=_GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
@@ -375,6 +367,5 @@ def dots(
     frame(axes, Axis(xlabel, span, log), Axis("", (len(rows) - 0.5, -0.5), log=False, ticks=names))
     axes.set_title(title, pad=20 if levels else None)
     tidy(axes, "x")
-    axes.grid(visible=False, axis="y")
     for label in axes.get_yticklabels():
         label.set_parse_math(False)

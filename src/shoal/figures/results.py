@@ -10,15 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
-from shoal.explain.text import down, plain, up
+from shoal.explain.text import plain
 from shoal.figures import testing_power
 
 if TYPE_CHECKING:
-    from shoal.auditing import Audit, Evidence
+    from shoal.auditing import Audit
     from shoal.learning import LearningGuarantee
     from shoal.network.walk_table import WalkTable
     from shoal.planning import Plan
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 _BARS = 60  # of simulated statistics
 _PANEL_INCHES = 5.6
-_HEADROOM = 1.3  # above the tallest bar, for the legend
 _MARGIN = 1.5  # above and below curves
 _SAMPLINGS = {
     "permutation": Look("permutation", plots.BLUE, plots.SOLID, 2.4),
@@ -107,33 +104,6 @@ def training(
 
 def audit(result: Audit, path: Path) -> None:
     """The statistic on both data sets, a panel for each claim."""
-    fills = [partial(_claim, evidence=evidence, n=result.n) for evidence in result.evidences]
+    fills = [partial(result.plot, claim=evidence.claim) for evidence in result.evidences]
     size = (max(plots.PAGE[0], _PANEL_INCHES * len(fills) + 1.0), 4.9)
     plots.save(path, "What an adversary sees of two neighbouring data sets", *fills, size=size)
-
-
-def _claim(axes: plots.Axes, evidence: Evidence, n: int) -> None:
-    edges = evidence.edges
-    # Which bins are in the event: the threshold is one of their edges.
-    inside = ((edges[1:] + edges[:-1]) / 2 >= evidence.threshold) == evidence.at_least
-    tallest = 0.0
-    for world, color in enumerate((plots.BLUE, plots.VERMILION)):
-        runs, hits = evidence.runs[world], evidence.inside[world]
-        fractions = evidence.histograms[world] / max(runs, 1)
-        tallest = max(tallest, float(fractions.max()))
-        label = f"{('first', 'second')[world]} data set: {hits:,} of {runs:,} in the event"
-        axes.stairs(fractions, edges, color=color, linewidth=1.4, label=label)
-        beyond = np.where(inside, fractions, 0.0)
-        axes.stairs(beyond, edges, fill=True, color=color, alpha=0.22, linewidth=0)
-    verdict = "VIOLATED" if evidence.violated else "not refuted"
-    bound = f"claimed ε = {up(evidence.claimed)}, at least {down(evidence.lower)}: {verdict}"
-    plots.frame(
-        axes,
-        Axis(evidence.statistic, (float(edges[0]), float(edges[-1])), log=False),
-        Axis("fraction of the runs", (0, tallest * _HEADROOM), log=False),
-        f"{evidence.about(n)}\n{bound}",
-    )
-    height, left = 1 / _HEADROOM, not evidence.at_least
-    dash = plots.DASHED
-    plots.upright(axes, evidence.threshold, evidence.event, plots.QUIET, dash, height, left=left)
-    axes.legend(loc="upper left", handlelength=1.2)

@@ -439,7 +439,7 @@ def framed(page: str) -> str:
     """A page inside another, a notebook say, neither of which restyles the other."""
     frame = "width:100%;height:620px;border:1px solid #ccd3da;border-radius:6px;background:#fff;"
     frame = frame.replace(";", " !important;")
-    return f'<iframe sandbox="" style="{frame}" srcdoc="{escape(page)}"></iframe>'
+    return f'<iframe sandbox="" title="report" style="{frame}" srcdoc="{escape(page)}"></iframe>'
 
 
 def write_csv(path: str | Path, rows: Sequence[Record], names: Sequence[str] = ()) -> None:
