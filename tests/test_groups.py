@@ -202,7 +202,8 @@ def test_groups_are_found_and_paid_for():
     )
     assert result.only.group_labels == ("north", "south", "(none)", "(other)")
     guarantee, own = result.guarantee, result.only.guarantee
-    assert guarantee.epsilon <= 4.0 + 1e-6
+    # Whatever is found: less than that would be said of some outcomes, and not hold for them.
+    assert guarantee.epsilon == pytest.approx(4.0, rel=1e-6)
     assert guarantee.delta == pytest.approx(1e-6)
     assert own.epsilon <= 2.0 + 1e-2
     assert own.delta == pytest.approx(5e-7)

@@ -297,7 +297,8 @@ def run(
         what = "columns" if levels is None else "levels of a tree"
         guarantee = steps[0].guarantee if one else compose_columns(steps, delta, reports, what)
         if found is not None:
-            guarantee = _after(found.guarantee, guarantee, steps)
+            left = max(cast("float", epsilon), guarantee.epsilon)  # what it costs, but for rounding
+            guarantee = _after(found.guarantee, replace(guarantee, epsilon=left), steps)
     total = sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
@@ -605,9 +606,10 @@ def compose_columns(
 def _after(first: Guarantee, then: Guarantee, steps: Sequence[Step]) -> Guarantee:
     """What it costs to find the groups and to collect the columns by what was found.
 
-    What is collected depends on what was found, and so does its curve. But whatever was found, it
-    keeps the epsilon and the delta that were left for it: these add up (basic composition, which
-    holds for mechanisms that are chosen by what others gave; Dwork, Rothblum, Vadhan, 2010).
+    What is collected depends on what was found, and so does what it costs: that is no guarantee of
+    both. But whatever was found, it keeps the epsilon and the delta that were left for it, which
+    ``then`` has: these add up (basic composition, which holds for mechanisms that are chosen by
+    what others gave; Dwork, Rothblum, Vadhan, 2010).
     """
     delta = first.delta + then.delta
     return replace(

@@ -259,3 +259,95 @@ def gaussian_limit(scale, delta):
         value = scale * (stats.norm.pdf(t) - t * stats.norm.sf(t))
         low, high = (t, high) if value > delta else (low, t)
     return scale * high
+
+
+def two_shuffled_losses(sigma, *, width):
+    """Pr[loss = j width] of two shuffled reports of (1, 0) against (0, 0), losses rounded down."""
+    edges = np.linspace(-8 * sigma, 1 + 8 * sigma, 701)
+    y = (edges[1:] + edges[:-1]) / 2
+    at_0, at_1 = (np.exp(Normal(sigma).logpdf(y - x)) * (y[1] - y[0]) for x in (0.0, 1.0))
+    second = np.multiply.outer(at_0, at_0)
+    first = (np.multiply.outer(at_1, at_0) + np.multiply.outer(at_0, at_1)) / 2
+    places = np.floor(np.log(first / second) / width).astype(int)
+    return int(places.min()), np.bincount((places - places.min()).ravel(), first.ravel())
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_rounds_of_two_shuffled_reports_cost_as_much_as_the_best_attack(sigma, rounds):
+    """The blanket and the Gaussian mechanism of one report, the smaller at each epsilon."""
+    width = 0.01 / sigma
+    least, once = two_shuffled_losses(sigma, width=width)
+    pmf = once
+    for _ in range(rounds - 1):
+        pmf = np.convolve(pmf, once)
+    losses = (rounds * least + np.arange(pmf.size)) * width
+    composed = shoal.profile(shoal.Gaussian(low=0, high=1, sigma=sigma), n=2) * rounds
+    for epsilon in np.array([0.0, 0.5, 1.5, 3.0]) / sigma:
+        attack = float(pmf @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+        alone = gaussian.delta(math.sqrt(rounds) / sigma, epsilon)
+        assert attack < composed.delta(epsilon) < alone * 1.01
+    delta = composed.delta(1.5 / sigma)
+    assert composed.epsilon(delta) == pytest.approx(1.5 / sigma, rel=1e-3)
+
+
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_rounds_compose_as_the_curve_of_one_round_says(rounds):
+    """By a grid of losses made here from the curve: delta(x) is convex in x = e^epsilon."""
+    once = shoal.profile(shoal.Gaussian(low=0, high=1, sigma=3.0), n=1000)
+    epsilons = np.arange(-120, 121) * 1e-3
+    x, delta = np.exp(epsilons), once.delta(epsilons)
+    under_second = np.diff(np.concatenate([[-1.0], np.diff(delta) / np.diff(x), [0.0]]))
+    pmf = single = under_second * x
+    for _ in range(rounds - 1):
+        pmf = np.convolve(pmf, single)
+    losses = np.arange(-120 * rounds, 120 * rounds + 1) * 1e-3
+    composed = once * rounds
+    for epsilon in (0.02, 0.06):
+        by_hand = float(pmf @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+        assert composed.delta(epsilon) == pytest.approx(by_hand, rel=0.02)
+    alone = gaussian.delta(math.sqrt(rounds) / 3, 0.06)
+    assert composed.delta(0.06) < alone / 10
+
+
+@pytest.mark.parametrize("rounds", [2, 4])
+def test_rounds_of_one_person_are_those_of_the_gaussian_mechanism(rounds):
+    composed = PrivacyProfile(UNIT, 1) * rounds
+    for delta in (1e-3, 1e-6):
+        exact = gaussian.epsilon(math.sqrt(rounds), delta)
+        assert exact < composed.epsilon(delta) < exact * 1.003
+
+
+@given(
+    sigma=st.floats(0.3, 5.0),
+    n=st.integers(1, 10**6),
+    depth=st.floats(1.0, 10.0),
+    logistic=st.booleans(),
+)
+@settings(max_examples=12, deadline=None)
+def test_delta_of_the_epsilon_of_a_delta_is_no_larger(sigma, n, depth, logistic):
+    noise = stats.logistic(scale=sigma) if logistic else Normal(sigma)
+    profile = PrivacyProfile(shoal.BlanketLaw.from_density(noise, low=0, high=1), n)
+    assert profile.delta(profile.epsilon(10**-depth)) <= 10**-depth
+
+
+def test_delta_is_told_where_rare_outputs_spoil_the_enclosure():
+    """Of all outputs together nothing below 1e-11 can be told: of the likely ones it can."""
+    profile = PrivacyProfile(UNIT, 10_000)
+    epsilon = profile.epsilon(2e-12)
+    assert 1e-12 < profile.delta(epsilon) <= 2e-12
+
+
+@pytest.mark.parametrize("sigma", [2.0**-16, 1e-3, 0.0121, 0.02])
+def test_next_to_no_noise_is_accounted_for_and_nothing_is_claimed_beyond_floats(sigma):
+    """Probabilities of the other end are no floats any more, losses no exponents."""
+    profile = PrivacyProfile(shoal.Gaussian(low=0, high=1, sigma=sigma).law(), 1000)
+    epsilon = profile.epsilon(1e-6)
+    assert epsilon == pytest.approx(gaussian.epsilon(1 / sigma, 1e-6), rel=1e-6)
+    assert 100 < profile.lower_epsilon(1e-6) < min(epsilon, 700)
+    assert profile.lower_delta(epsilon) <= 1e-6
+    composed = profile * 2
+    assert composed.delta(100.0) == 1.0
+    with pytest.raises(UnreachableTargetError, match="losses above 700 count as infinite"):
+        composed.epsilon(1e-6)
+    assert composed.tightest(1e-6)[0] == pytest.approx(2 * profile.epsilon(5e-7))

@@ -207,6 +207,18 @@ def test_standard_input_is_tested_like_its_file(run):
     assert "cannot be --with another" in beside
 
 
+@pytest.mark.parametrize("column", ["many", "measured"])
+def test_advice_on_a_list_that_is_not_public_is_of_this_command(run, tmp_path, column):
+    many = np.arange(600) % 300
+    table = tmp_path / "many.csv"
+    pl.DataFrame({"many": many, "measured": 0.5 + many % 20}).write_csv(table)
+    refusal = run(f"test {table}", f"--column {column} --distance 0.1 --epsilon 1").refusal()
+    assert "--categories FILE gives a list" in refusal
+    assert "--public-list takes it all the same" in refusal
+    assert "--bins" not in refusal
+    assert "--open" not in refusal
+
+
 @pytest.mark.usefixtures("desk")
 def test_a_file_is_not_compared_with_itself_under_another_name(run, tmp_path):
     (tmp_path / "soft.csv").symlink_to(Path("even.csv").resolve())

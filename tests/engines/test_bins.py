@@ -180,6 +180,8 @@ def test_automatic_bins_balance_noise_and_width():
         ([0, 10, 20], ("2024-01-01", "2024-02-01"), "cover"),
         ("day", ("2024-01-01", "2024-01-01"), "the lower one first"),
         ("month", ("2024-01-01", "2024-01-31"), "at least two bins"),
+        ("day", ("9999-12-01", "9999-12-31"), "before the year 9999"),
+        ("month", ("2024-01-01", "9999-12-31"), "before the year 9999"),
         (3, (0.0, 5e-324), "apart by more than rounding"),
     ],
 )

@@ -150,6 +150,16 @@ def test_a_list_taken_from_the_data_has_no_answer_whether_or_not_somebody_lacks_
         full, column="answer", randomizer=device, person="user", reports_per_person=2
     )
     assert result.labels == ("a", "b", "(none)")
+    by = full.with_columns(region=pl.Series(["north", "south"] * 2))
+    result = shoal.run(
+        by,
+        column="answer",
+        by="region",
+        randomizer=shoal.RandomizedResponse(k=9, epsilon=1.0),
+        person="user",
+        reports_per_person=2,
+    )
+    assert result.only.group_labels == ("north", "south", "(none)")
 
 
 def test_a_plan_for_one_report_is_weaker_for_several():

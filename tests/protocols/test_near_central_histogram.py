@@ -292,6 +292,28 @@ def test_the_divergence_is_exact(rate, pairs, shape, present, epsilon):
     assert bound <= truth * 1.0001 + 1e-9 + omitted
 
 
+@pytest.mark.parametrize("made", [{"shape": 3.0}, {}])
+@pytest.mark.parametrize("reports", [2, 3])
+def test_several_reports_of_a_person_lose_no_more_than_rounds(made, reports):
+    """All of them are of one answer, and then of another: exactly, and as rounds compose."""
+    kind = LeanHistogram if made else RobustHistogram
+    device = kind(k=3, people=2, rate=0.6, pairs=4.0, **made)
+    view = bucket_law(device.noise, reports, 130)
+    edge = np.zeros((reports, view.shape[1]))
+    more, less = np.vstack([edge, view]).ravel(), np.vstack([view, edge]).ravel()
+    likely = (more + less) > 1e-12
+    more, less = more[likely], less[likely]
+    ratios = more / np.maximum(less, 1e-300)
+    order = np.argsort(ratios)
+    sums = [np.append(0.0, np.cumsum(part[order])) for part in (more, less)]
+    composed = device.profile(2) * reports
+    for epsilon in (0.3, 1.0, 2.0):
+        x = math.exp(epsilon)
+        place = np.searchsorted(ratios[order], ratios / x)
+        exact = float((more * sums[1][place] - x * less * sums[0][place]).sum())
+        assert 0.2 * composed.delta(epsilon) < exact < composed.delta(epsilon)
+
+
 def test_the_divergence_does_not_jump_where_somebody_is_missing():
     for shape, pairs in ((16.0, 550.0), (math.inf, 5100.0)):
         noise = {"rate": 0.4772, "pairs": pairs, "shape": shape, "epsilon": 1.0}

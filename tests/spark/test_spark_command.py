@@ -102,7 +102,7 @@ def test_without_java_there_is_a_line(monkeypatch, tmp_path):
 
 
 CONNECT = """
-import os, sys, warnings
+import os, sys, tempfile, warnings
 warnings.simplefilter("ignore")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
@@ -130,9 +130,12 @@ many = frame.crossJoin(spark.range(10))
 found = shoal.heavy_hitters(many, column="color", epsilon=2.0, length=5)
 assert [item.label for item in found.items][:2] == ["red", "green"]
 
+place = tempfile.mkdtemp()
+
 def leaking(batches):
     for batch in batches:
-        yield batch.slice(0, batch.num_rows - int.from_bytes(os.urandom(2)) % batch.num_rows)
+        open(f"{place}/{os.urandom(16).hex()}", "x").close()
+        yield batch.slice(len(os.listdir(place)))  # every time more is lost
 
 other = frame.mapInArrow(leaking, frame.schema)
 for bad, column, bounds in ((frame, "colour", None), (other, "n", (0, 10))):

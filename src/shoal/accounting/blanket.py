@@ -41,6 +41,7 @@ _HOPELESS = 700.0  # an epsilon that guarantees nothing, and whose exponential i
 _WITNESS_WIDTH = 0.25
 _WITNESS_TOLERANCE = 0.03
 _WITNESS_DEPTH = 9.0
+_LEAST_WEIGHT = 1e-300  # below, probabilities have lost digits
 _SCALE = 1e-6  # the delta whose level the spread is that of
 _DELTAS = tuple(10.0**-power for power in range(2, 16))  # that blankets are made for
 
@@ -144,6 +145,7 @@ def witnessed(
         below_all, above_all = cells.tails(mean)
         weight[0] += below_all
         weight[-1] += above_all
+        np.maximum(weight, _LEAST_WEIGHT, out=weight)  # no output is impossible
     pair = PairLaw.over(*weights)
 
     enclosed = partial(integral.enclose, pair, n=n, tolerance=_WITNESS_TOLERANCE)

@@ -99,8 +99,8 @@ class ComposedProfile(CurveViews):
         if math.isinf(value):
             raise UnreachableTargetError(
                 f"delta={delta:g} over {self.rounds} rounds",
-                "the local deltas of the rounds add up to more",
-                "ask for a larger delta, or use randomizers with a smaller local delta",
+                "whatever epsilon is, the rounds have more (losses above 700 count as infinite)",
+                "ask for a larger delta, or use randomizers with more noise",
             )
         return value, theorem if refused is None else f"{theorem} ({refused})"
 

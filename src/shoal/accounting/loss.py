@@ -30,7 +30,9 @@ _TRUNCATED = 1e-15
 _ROUNDED_UP = 1e-3
 _FINE_SPREADS = 12  # beyond so many standard deviations of the loss a coarse curve will do
 _COARSE_SAMPLES = 60
-_FFT_CONSTANT = 8 * 2.0**-53
+_LARGEST_LOSS = 700.0  # e^loss is a float: what is beyond counts as infinite
+_UNIT = 2.0**-53
+_FFT_CONSTANT = 8 * _UNIT
 
 
 def natural_discretization(curve: Curve) -> float:
@@ -53,7 +55,8 @@ def distribution(curve: Curve, *, discretization: float | None = None) -> Privac
     x = np.exp(epsilons)
     # D_x(P, Q) = 1 - x + x D_{1/x}(Q, P), and the curve covers both orders.
     deltas = np.where(epsilons < 0, -np.expm1(epsilons) + x * half, half)
-    convex = np.clip(convex_minorant(x, np.minimum(deltas, 1.0)), 0.0, 1.0)
+    # A loss that is infinite for certain cannot be composed: _UNIT of it is left out, and counted.
+    convex = np.clip(convex_minorant(x, np.minimum(deltas, 1.0)), 0.0, 1.0 - _UNIT)
     convex = np.minimum.accumulate(convex)
     return PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots(width, steps, convex)
@@ -82,7 +85,7 @@ def composed(terms: Sequence[tuple[Curve, int]]) -> tuple[PrivacyLossDistributio
     for curve, rounds in terms:
         single = distribution(curve, discretization=width)
         powers.append(single if rounds == 1 else single.self_compose(rounds, _TRUNCATED))
-        error += _fft_error(single, powers[-1], rounds)
+        error += _fft_error(single, powers[-1], rounds) + rounds * _UNIT
     total, *others = powers
     for power in others:
         both = total.compose(power, _TRUNCATED)
@@ -100,7 +103,8 @@ def _coarsest(curve: Curve) -> float:
 def _samples(curve: Curve) -> Samples:
     """The curve up to where delta is negligible."""
     width = natural_discretization(curve)
-    end = max(width, curve.epsilon(max(LOST_MASS, curve.smallest_delta * (1 + _ROUNDED_UP))))
+    end = curve.epsilon(max(LOST_MASS, curve.smallest_delta * (1 + _ROUNDED_UP)))
+    end = min(max(width, end), _LARGEST_LOSS)
     close = min(end, _FINE_SPREADS * CELLS_PER_SPREAD * width)
     spacing = width * CELLS_PER_SPREAD / _SAMPLES_PER_SPREAD
     fine = np.linspace(0.0, close, math.ceil(close / spacing) + 1)

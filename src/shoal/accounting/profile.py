@@ -37,6 +37,9 @@ Numbers = Sequence[float] | Array
 _LEVELS = (1e-9, 1e-60)
 _COUNTS = (320, 160, 100)
 _RARE = 1e-4  # of delta: outputs that may as well be lost
+_RUNGS = 8.0  # delta is rounded down to a power of it, to say which outputs are rare
+_NEAR = (0.8, 1.0, 1.25)  # enclosures of delta differ by less
+_LEAST = 1e-290
 _QUICK_TOLERANCE = 1e-3
 
 
@@ -200,6 +203,17 @@ def convex_minorant(x: Array, y: Array) -> Array:
     return np.interp(x, *hull(x, y))
 
 
+def _rung(delta: float) -> float:
+    """The largest power at or below delta."""
+    return _RUNGS ** math.floor(math.log(max(delta, _LEAST), _RUNGS))
+
+
+@lru_cache(maxsize=256)
+def _trimmed(law: BlanketLaw, delta: float) -> BlanketLaw:
+    pairs = [pair.without_rare(_RARE * delta) for pair in law.pairs]
+    return BlanketLaw(pairs, claim=law.claim)
+
+
 @dataclass(frozen=True)
 class PrivacyProfile(Curve):
     """The curve δ(ε) of n shuffled reports under a blanket law, an upper bound everywhere.
@@ -235,13 +249,25 @@ class PrivacyProfile(Curve):
         if epsilon >= self.local_epsilon:
             return 0.0
         enclose = partial(integral.enclose, n=self.n, epsilon=epsilon, tolerance=tolerance)
-        reached = max(enclose(pair).upper for pair in self.law.pairs)
-        if self.law.claim.gaussian is None:
-            return reached
-        from shoal.accounting import gaussian
 
-        # What is shuffled has what each report has by itself: that is a function of all of them.
-        return min(reached, gaussian.delta(self.law.claim.gaussian, epsilon))
+        def reached(law: BlanketLaw) -> float:
+            return max(enclose(pair).upper for pair in law.pairs)
+
+        if math.isfinite(self.local_epsilon):
+            return reached(self.law)
+        best = 1.0
+        if self.law.claim.gaussian is not None:
+            from shoal.accounting import gaussian
+
+            # What is shuffled has what each report has by itself: a function of all of them.
+            best = gaussian.delta(self.law.claim.gaussian, epsilon)
+        # Rare outputs are lost, as for the delta in question when epsilon is solved for: each
+        # answer says which these are. One next to the edge of a rung belongs to both rungs.
+        tried = set[BlanketLaw]()
+        while laws := {_trimmed(self.law, _rung(best * near)) for near in _NEAR} - tried:
+            best = min(best, *map(reached, laws))
+            tried |= laws
+        return best
 
     def quick_delta(self, epsilon: float) -> float:
         """The same bound, at most 1e-3 relative above the curve."""
@@ -278,12 +304,11 @@ class PrivacyProfile(Curve):
         return answer
 
     def within(self, delta: float) -> PrivacyProfile:
-        """The same curve but for outputs that have a ten-thousandth of delta: they are lost.
+        """The same curve but for outputs that have a ten-thousandth of delta at most: lost ones.
 
         An upper bound still. Where ratios are unbounded, it is far quicker to evaluate.
         """
-        pairs = [pair.without_rare(_RARE * delta) for pair in self.law.pairs]
-        return replace(self, law=BlanketLaw(pairs, claim=self.law.claim))
+        return replace(self, law=_trimmed(self.law, _rung(delta)))
 
     def lower_delta(self, epsilon: float) -> float:
         """A delta that some data set really has: no analysis of the same claim can beat it."""

@@ -295,7 +295,7 @@ def _numbers(name: str, values: Sequence[Place]) -> tuple[list[float], bool]:
     """Rising edges or two bounds, and whether they are dates: then days since 1970."""
     least, most = (3, MOST_BINS + 1) if name == "bins" else (2, 2)
     what = f"3 to {most:,} rising edges" if name == "bins" else "two bounds, the lower one first"
-    expected = f"{what}: all numbers, or all dates such as 2024-01-31"
+    expected = f"{what}: all numbers, or all dates such as 2024-01-31 before the year 9999"
     listed = [] if isinstance(values, str) else [_place(value) for value in values]
     numbers = [_number(place) for place in listed if place is not None]
     fits = least <= len(numbers) <= most and len(numbers) == len(listed)
@@ -313,9 +313,9 @@ def _number(place: float | date) -> float:
 def _place(value: object) -> float | date | None:
     """A finite number or a date, perhaps written as text; None if it is neither."""
     if isinstance(value, datetime):
-        return value.date()
+        return _place(value.date())
     if isinstance(value, date):
-        return value
+        return value if value.year < date.max.year else None  # the next edge is a date, too
     if isinstance(value, str):
         readers: tuple[Callable[[str], object], ...] = (int, float, datetime.fromisoformat)
         for read in readers:

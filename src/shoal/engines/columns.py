@@ -61,10 +61,8 @@ PADDED = "a row that a person lacks has no number: use bins"
 CLAMPED = "numbers outside the bounds count as the nearest bound"
 SHORTENED = "vectors longer than the norm count as scaled down to it"
 MOST_ANSWERS = 1_000_000
-_INSTEAD = (
-    "categories / --categories FILE gives a list, bins / --bins is for numbers, heavy_hitters / "
-    "--open for text"
-)
+GIVE_LIST = "categories / --categories FILE gives a list"
+_INSTEAD = f"{GIVE_LIST}, bins / --bins is for numbers, heavy_hitters / --open for text"
 CHUNK = 1 << 18
 _VALUE, GROUP = "value", "group"
 _ARROW = ("__arrow_c_stream__", "__arrow_c_array__")
@@ -304,12 +302,14 @@ class Choices(Categorical):
         answers: Answers | None = None,
         public_list: bool = False,
         padded: bool = False,
+        instead: str = _INSTEAD,
     ) -> Choices:
         """A public list, and an answer for what is not in it; or the answers that the data has.
 
         Which these are may be known already. They have to be such as a list that everybody may
         know would have: few, and no measurements, unless ``public_list`` insists that they are.
-        ``padded`` columns have an answer for "no answer", whether or not there is a row without.
+        Who is refused is told what to do ``instead``. ``padded`` columns have an answer for "no
+        answer", whether or not there is a row without.
         """
         listed = categories is not None
         if categories is None:
@@ -335,7 +335,7 @@ class Choices(Categorical):
         twice = [value for value, times in Counter(values).items() if times > 1]
         checks.refuse(twice, "every answer once", categories=next(iter(twice), None))
         if answers is not None:
-            answers.require_public(column.name, insisted=public_list)
+            answers.require_public(column.name, instead=instead, insisted=public_list)
         labels = (*values, *added)
         same = f"all {n:,} rows have the same one" if n > 1 else "there is one row"
         expected = f"at least two different answers ({same})"
@@ -662,7 +662,7 @@ def coded(
         return made
     from shoal.engines import groups as grouping
 
-    lists = grouping.listed(columns.column(by), groups, public_list=public_list)
+    lists = grouping.listed(columns.column(by), groups, public_list=public_list, padded=padded)
     return [grouping.Grouped.of(cast("Categorical", each), lists) for each in made]
 
 

@@ -87,9 +87,16 @@ class Grouped(Categorical):
 
 
 def listed(
-    column: Column, groups: Sequence[object] | None = None, *, public_list: bool = False
+    column: Column,
+    groups: Sequence[object] | None = None,
+    *,
+    public_list: bool = False,
+    padded: bool = False,
 ) -> Choices:
-    """The groups of a column: a public list, and whoever is in none of it; or those in the data."""
+    """The groups of a column: a public list, and whoever is in none of it; or those in the data.
+
+    ``padded``: rows that a person lacks are in no group, whether or not there are any.
+    """
     given = None
     if groups is None:
         given = column.answers()
@@ -103,7 +110,9 @@ def listed(
         twice = [label for label, times in Counter(labels).items() if times > 1]
         checks.refuse(twice, "every group once", groups=next(iter(twice), None))
     try:
-        return Choices.of(column, groups, drop_nulls=False, answers=given, public_list=True)
+        return Choices.of(
+            column, groups, drop_nulls=False, answers=given, public_list=True, padded=padded
+        )
     except InvalidArgumentError as error:
         name = {"categories": "groups", "answer": "groups", "column": "by"}.get(error.name)
         expected = error.expected.replace("answer", "group")

@@ -186,6 +186,27 @@ class MultiMessageMechanism(Mechanism):
         )
 
 
+class UnevenMechanism(MultiMessageMechanism):
+    """The shuffler may see how many messages each person sends: slots that are absent are not sent.
+
+    It adds messages of :attr:`padding` to a batch until there are :meth:`records`.
+    """
+
+    @property
+    @abstractmethod
+    def absent(self) -> bytes:
+        """The bytes of a slot that is not sent."""
+
+    @property
+    @abstractmethod
+    def padding(self) -> bytes:
+        """A message that says nothing."""
+
+    @abstractmethod
+    def records(self, reports: int, *, honest: int) -> int:
+        """How many messages a batch of so many reports has; so many are ``honest`` at least."""
+
+
 Device = Randomizer | MultiMessageMechanism  # what a device may run
 
 

@@ -40,7 +40,13 @@ from shoal.accounting.noise.near_central_histogram import (
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import ShoalError, UnreachableTargetError
 from shoal.protocols import shares
-from shoal.protocols.base import AnswerEnvelopes, Whole, checked_messages, margins
+from shoal.protocols.base import (
+    AnswerEnvelopes,
+    UnevenMechanism,
+    Whole,
+    checked_messages,
+    margins,
+)
 from shoal.protocols.histograms import HistogramEstimate
 from shoal.protocols.shares import CountTable, Difference
 from shoal.randomizers.base import (
@@ -76,7 +82,7 @@ _FFT = 1e-16  # error of each of their probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
-class CarrierHistogram(AnswerEnvelopes):
+class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
     """Counts of k answers with nearly the error of a trusted curator, in envelopes of a service.
 
     ``central_epsilon`` is the rate of the geometric noise of each answer, a = e^−rate, and

@@ -140,24 +140,6 @@ class Mechanism(Auditable, ABC):
         """The most messages that one person sends: what an envelope has room for."""
 
     @property
-    def absent(self) -> bytes | None:
-        """The bytes of a slot that is not sent; None if everybody sends all slots.
-
-        Only where the shuffler may see how many messages each person sends. Then it adds messages
-        of :attr:`padding` until there are :meth:`records`.
-        """
-        return None
-
-    @property
-    def padding(self) -> bytes:
-        """A message that says nothing, where there is one."""
-        raise NotImplementedError
-
-    def records(self, reports: int, *, honest: int) -> int:
-        """How many messages a batch of so many reports has; so many are ``honest`` at least."""
-        return reports * self.slots
-
-    @property
     def integers(self) -> Integers:
         """The whole numbers that the sampler draws by, as this machine derives them.
 

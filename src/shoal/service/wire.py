@@ -121,7 +121,7 @@ class Wire:
             shapes=tuple((device.slots, device.message_bytes) for device in survey.devices),
             token_bytes=survey.token_bytes,
             suite=survey.suite,
-            absent=survey.questions[0].device.absent,
+            absent=None if survey.uneven is None else survey.uneven.absent,
         )
 
     @cached_property

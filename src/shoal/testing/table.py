@@ -533,7 +533,11 @@ def _answers(
     given = sum((column.answers() for column in columns[1:]), columns[0].answers())
     given.require_few(columns[0].name)
     labels = reading.Choices.of(
-        columns[0], answers=given, drop_nulls=True, public_list=public_list
+        columns[0],
+        answers=given,
+        drop_nulls=True,
+        public_list=public_list,
+        instead=reading.GIVE_LIST,
     ).labels
     return AnswerList(labels, notes=(reading.PUBLIC_LIST, *(() if closeness else (ONLY_GIVEN,))))
 

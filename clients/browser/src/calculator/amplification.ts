@@ -24,6 +24,9 @@ export type AmplifyStep =
 
 const NEAR_ZERO = 0.1; // of the deviation of the loss: there δ hardly depends on ε, and is counted more finely
 const FINER = 16;
+// The library encloses δ(ε) and answers with the upper end, up to 3·10⁻⁵ of ε above what is computed here.
+// This much is added, so that nobody reads a smaller ε on the page than the library would give them.
+const ALLOWANCE = 1e-4;
 const [FEWEST, MOST] = [1, 9]; // decades of people that the curve goes over
 const PER_DECADE = 4;
 /** The bounds that are drawn; the others would lie upon them. */
@@ -37,13 +40,13 @@ export const spreadOf = ({ a, q }: Law, n: number): number => (a - 1) * Math.sqr
 
 /** ε that n people give each other at δ: an upper bound, whatever the pair of answers. */
 export function amplified(laws: readonly Law[], n: number, delta: number): number {
-  return Math.max(
-    ...laws.map((law) => {
-      const epsilon = crowdEpsilon(law, n, delta, fineOthers());
-      if (epsilon === 0 || epsilon > NEAR_ZERO * spreadOf(law, n)) return epsilon;
-      return Math.min(epsilon, crowdEpsilon(law, n, delta, fineOthers(), FINER));
-    }),
-  );
+  const each = laws.map((law) => {
+    const epsilon = crowdEpsilon(law, n, delta, fineOthers());
+    if (epsilon === 0 || epsilon > NEAR_ZERO * spreadOf(law, n)) return epsilon;
+    return Math.min(epsilon, crowdEpsilon(law, n, delta, fineOthers(), FINER));
+  });
+  const local = Math.log(Math.max(...laws.map(({ a }) => a))) * (1 + 1e-9);
+  return Math.min(Math.max(...each) * (1 + ALLOWANCE), local);
 }
 
 function boundsOf(query: Query, names?: readonly string[]): Bounds {

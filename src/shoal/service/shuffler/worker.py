@@ -300,8 +300,8 @@ class ShufflerWorker:
         """The header, then every section in an order of its own."""
         digest, row = sha256(), self.store.surveys.row(batch.header.survey)
         wire, parts = row.wire, [Span.whole(path) for path in batch.parts]
-        if wire.absent is not None:
-            parts.append(Span.whole(self._fill(batch, row, parts)))
+        if row.survey.uneven is not None:
+            parts.append(Span.whole(self._fill(batch, row, parts, row.survey.uneven.padding)))
         with os.fdopen(files.create(batch.draft), "wb") as draft:
             header = batch.header.to_bytes()
             draft.write(header)
@@ -321,8 +321,10 @@ class ShufflerWorker:
                 )
         self.store.batches.finish(batch, digest.hexdigest())
 
-    def _fill(self, batch: SealedBatch, row: SurveyRow, parts: Sequence[Span]) -> Path:
-        """A file of records that say nothing: as many as the batch lacks.
+    def _fill(
+        self, batch: SealedBatch, row: SurveyRow, parts: Sequence[Span], padding: bytes
+    ) -> Path:
+        """A file of records that say nothing, with this message: as many as the batch lacks.
 
         Its number of records would show how much noise is in it otherwise.
         """
@@ -333,7 +335,7 @@ class ShufflerWorker:
             text = f"the analyzer's list of keys has no key {batch.header.key}: the batch waits"
             raise KeyringError(text)
         (section,) = row.wire.sections
-        copies = self.pool.seal_copies(section, row.survey.device.padding, key, missing)
+        copies = self.pool.seal_copies(section, padding, key, missing)
         with os.fdopen(files.create(batch.filling), "wb") as file:
             file.writelines(copies)
         return batch.filling

@@ -36,7 +36,7 @@ from urllib.parse import urlsplit
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.protocols.base import Device
+from shoal.protocols.base import Device, UnevenMechanism
 from shoal.protocols.registry import restored
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomizers.grid import Laplace
@@ -652,7 +652,7 @@ class Survey(Stated):
         super().__post_init__()
         checks.refuse(self.suite not in SUITES, f"one of {', '.join(SUITES)}", suite=self.suite)
         for device in self.devices:
-            if device.absent is not None:
+            if isinstance(device, UnevenMechanism):
                 self._check_sizes(device.name)
         _check_room(self.devices, suite=self.suite, token_bytes=self.token_bytes)
         epsilon = self.guarantee(self.batches.minimum).epsilon
@@ -671,6 +671,12 @@ class Survey(Stated):
         checks.refuse(self.several, expected, questions=len(self.questions))
         reports, expected = self.reports_per_person, f"1 report of a person with {name}"
         checks.refuse(reports > 1, expected, reports_per_person=reports)
+
+    @property
+    def uneven(self) -> UnevenMechanism | None:
+        """The mechanism, if people send so many messages as they need: of the only question."""
+        device = self.devices[0]
+        return device if isinstance(device, UnevenMechanism) else None
 
     @property
     def title(self) -> str:
@@ -702,8 +708,9 @@ class Survey(Stated):
 
     def records(self, reports: int) -> tuple[int, ...]:
         """How many records a batch of so many valid reports has for each question."""
-        honest = self.honest(reports)
-        return tuple(device.records(reports, honest=honest) for device in self.devices)
+        if self.uneven is not None:
+            return (self.uneven.records(reports, honest=self.honest(reports)),)
+        return tuple(reports * device.slots for device in self.devices)
 
     def allows(self, epsilon: float) -> bool:
         """Whether a guarantee with this epsilon is within the promise."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import duration, finite, moment, plain, up
-from shoal.protocols.base import Device
+from shoal.protocols.base import Device, UnevenMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Question, Survey
@@ -125,7 +125,7 @@ def _promised(survey: Survey) -> list[tuple[str, str]]:
 
 def _runs(device: Device) -> str:
     messages = "one message" if device.slots == 1 else f"{device.slots:,} messages or empty ones"
-    if device.absent is not None:
+    if isinstance(device, UnevenMechanism):
         messages = f"1 to {device.slots:,} messages"
     return f"{_NAMES.get(device.name, device.name)}: {messages}"
 
