@@ -64,11 +64,11 @@ def test_as_json(parties):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--watch", "--offline"], "--offline asks nobody: leave out --watch"),
+        (["--watch", "--offline"], "--offline contacts nobody: leave out --watch"),
         (["--watch", "--json"], "--watch never ends"),
         (["--watch", "--csv", "x.csv"], "--watch never ends"),
         (["--survey", "ffff"], "the first digits of one name here"),
-        (["--again", "ffff", "--offline"], "--offline asks nobody: leave out --again"),
+        (["--again", "ffff", "--offline"], "--offline contacts nobody: leave out --again"),
         (["--again", "ffff"], "the first digits of one refused batch (none)"),
         (["--token-file", "/nowhere"], "cannot use the tokens in /nowhere"),
         (["--every", "0"], "every"),

@@ -61,7 +61,7 @@ def test_people_read_what_happened_the_chart_and_the_guarantee(run):
         "◆ true fraction",
         "given who was away in each round",
         "peers are not authenticated",
-        "the answers are made up",
+        "the answers are invented",
     ):
         assert words in flat
 

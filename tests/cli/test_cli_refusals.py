@@ -132,7 +132,7 @@ def test_an_unknown_randomizer_gets_the_list(run, name):
         ("ragged.csv", "line 2 has 1 entries, the first row has 2"),
         ("negative.csv", "probabilities >= 0, got table[0, 1]"),
         ("one_row.csv", "at least 2 inputs"),
-        ("empty.csv", "it holds no numbers"),
+        ("empty.csv", "it has no numbers"),
         ("empty.npy", "cannot read empty.npy"),
         ("text.npy", "cannot read text.npy"),
         ("table.txt", "a .csv or .npy file, got table.txt"),

@@ -97,7 +97,7 @@ def test_standard_input_that_ends_early_leaves_nothing(desk, before, tmp_path, m
     ):
         assert line in command_kit.shoal(*words, answer=data).refusal()
     beside = command_kit.shoal("run", "answers.csv", *words[1:], answer=table).refusal()
-    assert beside == "standard input (-) is read by itself, not beside other files"
+    assert beside == "standard input (-) cannot be read together with other files"
     assert not list(spool.iterdir())
     spool.rmdir()
     assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
@@ -389,7 +389,7 @@ REFUSALS = [
     ("run missing.csv --column color --epsilon 1", "an existing file"),
     ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),
     (f"{COLOR} --epsilon 1 --report nowhere/out.html", "no directory nowhere"),
-    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is what is read"),
+    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is the input"),
     (f"{COLOR} --epsilon 1 --report out.pdf", "--report to be a .html or .htm file, got out.pdf"),
     (f"{COLOR} --epsilon 1 --report out", "--report to be a .html or .htm file, got out"),
     (f"{COLOR} --epsilon 1 --report out.html --csv out.xlsx", "--csv to be a .csv file"),

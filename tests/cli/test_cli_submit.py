@@ -27,7 +27,7 @@ from shoal.service.client import Client
 from shoal.service.ops import invitations
 from shoal.service.survey import Party, words
 
-GOES_ON = "the same command goes on where it ended, and draws nobody twice"
+GOES_ON = "the same command goes on from here, and randomizes nobody's answer twice"
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_what_is_no_outbox_is_refused_and_not_made(run, tmp_path, option):
     (tmp_path / "other").mkdir()
     for place in ("typo", "other"):
         told = run(option, "--outbox", place).refusal()
-        assert told == f"{place} is no outbox: nothing was sent or changed there"
+        assert told == f"{place} is not an outbox: nothing was sent or changed there"
     assert not (tmp_path / "typo").exists()
     assert list((tmp_path / "other").iterdir()) == []
     run("survey.json", "red", "--outbox", "box")
@@ -286,7 +286,7 @@ def test_the_address_that_people_are_handed_is_a_survey(run, services):
         (("red",), "a report waits; send it with shoal submit --flush --outbox box"),
         (
             ("--file", "answers.csv", "--column", "a"),
-            f"0 delivered, 3 waiting, 0 of 3 people not yet asked; {GOES_ON}",
+            f"0 delivered, 3 waiting, 0 of 3 people still to come; {GOES_ON}",
         ),
     ],
 )
@@ -449,9 +449,9 @@ def test_a_column_of_numbers(run, services, tmp_path):
         (["survey.json", "--file", "answers.csv"], "--file needs --column"),
         (["survey.json", "--file", "nope.csv", "--column", "a"], "there is no file nope.csv;"),
         (["survey.json", "red", "--job", "x"], "--job needs --file"),
-        (["survey.json", "red", "--flush"], "--flush stands alone"),
-        (["--spent", "--opt-out"], "--spent stands alone"),
-        (["--flush", "--file", "people.csv"], "--flush stands alone"),
+        (["survey.json", "red", "--flush"], "--flush is used alone"),
+        (["--spent", "--opt-out"], "--spent is used alone"),
+        (["--flush", "--file", "people.csv"], "--flush is used alone"),
         (["survey.json", "--file", "answers.csv", "--column", "b"], "b"),
     ],
 )
@@ -463,7 +463,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(run, services, tmp_path, wor
 
 def test_help_has_its_panels(run):
     shown = run("--help").stdout
-    for word in ("One person", "The people of a table", "What is allowed", "--compare-keys"):
+    for word in ("One person", "The people of a table", "Limits, whatever", "--compare-keys"):
         assert word in shown
 
 

@@ -119,8 +119,8 @@ def test_help_says_what_is_required_and_a_time_as_it_is_written(run):
     told = " ".join(run("survey new --help").stdout.replace("│", " ").split())
     for option in ("question TEXT", "purpose TEXT", "epsilon NUMBER", "shuffler URL"):
         assert f"--{option} Required: " in told
-    assert "--minimum WHOLE Required unless --plan is given" in told
-    assert "7d if not given" in told
+    assert "--minimum WHOLE Required, unless --plan is given" in told
+    assert "default: 7d" in told
     assert "604800" not in told
 
 
@@ -184,9 +184,9 @@ def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
     assert "minimum=400" in fewer
     other = words.replace("car,bus,bike", "car,bus")
     refusal = run(other).refusal()
-    assert "a plan for another question: 800 people, one of 3 answers" in refusal
+    assert "a plan for another kind of question: 800 people, one of 3 answers" in refusal
     assert "leave out --randomizer" in run(f"{words} --randomizer grr").refusal()
-    assert "it is what is read" in run(f"{words} --out {saved}").refusal()
+    assert "it is the input" in run(f"{words} --out {saved}").refusal()
 
 
 def test_keys_may_be_named_by_files(run, tmp_path):
@@ -316,7 +316,7 @@ REFUSED = [
     ("--dishonest 0.1", "a number of people such as 0 or 25, not a fraction, got '0.1'"),
     ("--dishonest 10%", "a number of people such as 0 or 25, not a fraction, got '10%'"),
     ("--dishonest 500", "nobody hides"),
-    ("--admission invited", "--entitled is missing: how many people are invited"),
+    ("--admission invited", "--entitled is missing: the number of people who are invited"),
     ("--admission open --entitled 700", "an open survey: leave out --entitled"),
     ("--entitled 499", "a --minimum of at most the 499 reports that people invited may send"),
     ("--entitled 700 --dishonest 700", "fewer than entitled=700"),
@@ -396,7 +396,7 @@ def test_several_questions_spend_the_budget_together(run, tmp_path):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "a list of two questions or more"),
         (json.dumps(QUESTIONS[:1]), "a list of two questions or more"),
         (json.dumps([QUESTIONS[0] | {"groups": "ab"}] * 2), "the groups of question 1"),

@@ -65,7 +65,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
             assert words in flat
         results = http_kit.get(up.said[-1].split()[-1]).json()
         assert SurveyId.from_text(up.value("survey"))  # whole, however narrow the terminal
-        up.until("the page to answer on")
+        up.until("the page where people answer")
         page = http_kit.get(up.said[-1].split()[0])
         assert page.status_code == 200
         assert "How often did you feel lonely last week?" in page.text

@@ -239,8 +239,8 @@ def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("backup", "say of what and where to"),
-        ("backup --to x", "say of what and where to"),
+        ("backup", "give a directory and a target"),
+        ("backup --to x", "give a directory and a target"),
         ("backup DIR --to x --check y", "--check reads a backup: leave out DIR and --to"),
         ("backup --check missing.tar", "cannot read missing.tar: No such file"),
         ("backup --check .", "cannot read .: Is a directory"),

@@ -192,7 +192,7 @@ def test_deleting_says_what_is_left(tmp_path, parties, role):
     words = ("survey", "delete-data", str(over.id), "--from", home.directory, "--yes")
     first, *left = shoal(*words).success().splitlines()
     assert first.startswith(
-        f"the {role} in {home.directory} deleted all it had of survey {over.id}"
+        f"the {role} in {home.directory} deleted everything it had of survey {over.id}"
     )
     assert left
     assert all(line.startswith("left: ") for line in left)
