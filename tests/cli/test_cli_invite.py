@@ -127,7 +127,7 @@ def test_no_table_is_written_over_and_no_place_taken_twice():
     again = ("make", "class.json", "--count", "1", "--shuffler", "home")
     assert "invitations.csv exists already" in invite(*again).refusal()
     said = invite(*again, "--csv", "more.csv").refusal()
-    assert "at most 1,000, as many as the survey entitles people to" in said
+    assert "at most 1,000, the number of people whom the survey entitles" in said
     assert not Path("more.csv").exists()
 
 
@@ -140,7 +140,7 @@ def test_an_invitation_is_used_on_the_command_line(tmp_path, monkeypatch):
     Path("survey.json").write_bytes(services.survey.to_bytes())
     first, second = Invitation.draw(2)
     said = shoal("submit", "survey.json", "red", "--outbox", "a").refusal()
-    assert "people who were invited" in said
+    assert "is for invited people" in said
     assert "nothing was sent" in said
     typo = ("--invitation", str(first)[:-1] + "U")
     said = shoal("submit", "survey.json", "red", "--outbox", "a", *typo).refusal()

@@ -102,7 +102,7 @@ def test_out_of_regime_says_condition_values_and_alternative(run):
         ("--bound blog-small", "blog-small needs local_epsilon <= 1"),
         ("--bound efmrtt19", "efmrtt19 needs local_epsilon <= 1/2"),
         ("--bound krr-closed", "krr-closed needs k-ary randomized response (give k)"),
-        ("--bound fmt21-closed --rounds 2", "no --rounds beside bound fmt21-closed"),
+        ("--bound fmt21-closed --rounds 2", "no --rounds with bound fmt21-closed"),
         ("--bound fmt21-closed --epsilon 0.3", "fmt21-closed answers with --epsilon"),
     ],
 )

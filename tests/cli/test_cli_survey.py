@@ -29,16 +29,16 @@ NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 --dishonest 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("--epsilon 3", "ε is 3, and people's limit is at most 2 --max-epsilon 3"),
-        ("--minimum 60", "the minimum is 60, and people's limit is at least 100 --min-crowd 60"),
-        ("--delta 2e-5", "δ is 2e-5, and people's limit is at most 1e-5 --max-delta 2e-5"),
+        ("--epsilon 3", "ε is 3, but clients allow at most 2 --max-epsilon 3"),
+        ("--minimum 60", "the minimum is 60, but clients allow at least 100 --min-crowd 60"),
+        ("--delta 2e-5", "δ is 2e-5, but clients allow at most 1e-5 --max-delta 2e-5"),
     ],
 )
 def test_a_survey_that_nobody_answers_by_default_is_warned_of(run, change, said):
     what, _, option = said.partition(" --")
     told = " ".join(run(NEW, change).stdout.split())
-    assert f"warning: {what} unless they say otherwise" in told
-    assert f"refused without shoal submit --{option}" in told
+    assert f"warning: {what} by default" in told
+    assert f"shoal submit refuses it without --{option}" in told
     made = run(NEW, change, "--json").json()
     (warning,) = made["warnings"]
     assert warning.endswith(f"--{option}")
@@ -257,12 +257,12 @@ def test_a_survey_that_tells_nothing_comes_with_a_warning(run, tmp_path):
     out = tmp_path / "survey.json"
     words = NEW.replace("--epsilon 1 --minimum 500", "--epsilon 0.1 --minimum 50")
     told = " ".join(run(f"{words} --randomizer grr --out {out}").stdout.split())
-    assert "tells hardly anything: its expected error is above 25 percentage points" in told
+    assert "says almost nothing: its expected error is above 25 percentage points" in told
     minimum = re.search(r"--minimum (\d+) would do", told)[1]
     better = words.replace("--minimum 50", f"--minimum {minimum}")
-    assert "hardly anything" not in run(f"{better} --randomizer grr").stdout
+    assert "says almost nothing" not in run(f"{better} --randomizer grr").stdout
     assert int(minimum) < 500
-    assert "hardly anything" in run(f"survey show {out}").stdout
+    assert "says almost nothing" in run(f"survey show {out}").stdout
 
 
 def test_texts_of_strangers_command_nothing(run, written):
@@ -285,7 +285,7 @@ def test_what_is_no_survey_is_refused(run, written, tmp_path, command):
     ):
         broken.write_bytes(content)
         refused = run(f"survey {command} {broken}").refusal()
-        assert f"{broken} is not a survey as it was written" in refused
+        assert f"{broken} is not a survey in its original form" in refused
         assert "malformed" in refused
     weaker = json.loads(data) | {"epsilon": 0.01}
     broken.write_bytes(canonical(weaker))
@@ -315,14 +315,14 @@ REFUSED = [
     ("--days 0", "later than"),
     ("--dishonest 0.1", "a number of people such as 0 or 25, not a fraction, got '0.1'"),
     ("--dishonest 10%", "a number of people such as 0 or 25, not a fraction, got '10%'"),
-    ("--dishonest 500", "nobody hides"),
+    ("--dishonest 500", "nobody can hide"),
     ("--admission invited", "--entitled is missing: the number of people who are invited"),
     ("--admission open --entitled 700", "an open survey: leave out --entitled"),
     ("--entitled 499", "a --minimum of at most the 499 reports that people invited may send"),
     ("--entitled 700 --dishonest 700", "fewer than entitled=700"),
-    ("--reports-per-person 501", "nobody hides 501 reports"),
+    ("--reports-per-person 501", "nobody can hide 501 reports"),
     ("--shuffler http://shuffler.example", "an https address"),
-    ("--analyzer-key nowhere", "64 hexadecimal digits or a file"),
+    ("--analyzer-key nowhere", "64 hexadecimal digits, or a file"),
     ("--randomizer nothing", "one of"),
     ("--randomizer duchi", "one of"),
     ("--out nowhere/survey.json", "no directory nowhere"),

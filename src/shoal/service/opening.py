@@ -45,8 +45,8 @@ class ProcessesLostError(ServiceError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the processes that do the work were killed twice; "
-            "look for a lack of memory, or work with fewer of them"
+            "the worker processes were killed twice; check for a lack of memory, or use "
+            "fewer of them"
         )
 
 

@@ -39,10 +39,10 @@ REPEATED = "repeated"
 REPLAYED = "replayed"
 _SEVERAL = b"\x00"  # no compressed data begins with it
 REASONS = {
-    UNOPENED: "records that do not open with the key they name",
+    UNOPENED: "records that cannot be decrypted with the key they name",
     INADMISSIBLE: "messages that no device can have sent",
     REPEATED: "records that are in this batch more than once",
-    REPLAYED: "records that an earlier batch had already",
+    REPLAYED: "records that were in an earlier batch",
 }
 
 Mask = npt.NDArray[np.bool_]

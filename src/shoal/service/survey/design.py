@@ -68,7 +68,7 @@ class QuestionDesign:
     def __post_init__(self) -> None:
         checks.positive(weight=self.weight)
         alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
-        expected = f"groups with by and answers beside them for the question {self.name}"
+        expected = f"groups with by and answers for the question {self.name!r}"
         checks.refuse(alone, expected, groups=len(self.groups))
         both = bool(self.answers) == (self.bounds is not None)
         expected = f"answers or bounds, one of them, for the question {self.name}"
@@ -122,7 +122,7 @@ class Design:
         if self.crowd < 1:
             raise UnreachableTargetError(
                 f"any guarantee with minimum={self.batches.minimum}",
-                f"nobody hides {reports} reports of one person",
+                f"nobody can hide {reports} reports of one person",
                 "ask for a larger minimum or fewer reports per person",
             )
 
