@@ -35,10 +35,10 @@ def refused(person, title):
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        ({"minimum": 20, "target": 20}, "This page does not take your answer to this survey."),
+        ({"minimum": 20, "target": 20}, "This page does not let you answer this survey."),
         (
             {"device": RandomizedResponse(k=4, epsilon=9.0), "epsilon": 9.1},
-            "This page does not take your answer to this survey.",
+            "This page does not let you answer this survey.",
         ),
         (
             {"not_before": system_clock() - 9 * DAY, "not_after": system_clock() - DAY},

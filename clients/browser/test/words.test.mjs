@@ -59,19 +59,19 @@ test("a refusal does not tell people of limits that they have never set", () => 
   assert.equal(of("keys", "They differ."), "They differ. Nothing was sent.");
 });
 
-test("what cannot be called back is said once, beside the end of the survey", () => {
+test("what cannot be taken back is said once, beside the end of the survey", () => {
   const several = { ...survey, reportsPerPerson: 2, participation: 1 };
-  for (const text of [...words.sent(several, 1), words.FORGET]) assert.ok(!text.includes("called back"));
+  for (const text of [...words.sent(several, 1), words.FORGET]) assert.ok(!text.includes("take back"));
 });
 
 test("whoever has answered is told when and where results appear", () => {
   const [when, where] = words.results({ ...survey, minimum: 1500 });
   assert.equal(when, "Results appear once at least 1,500 reports are together and mixed, ");
-  assert.equal(where, "with whoever runs analyzer.example, the analyzer");
+  assert.equal(where, "from the operator of analyzer.example, the analyzer");
 });
 
 test("a refused invitation is told in words, and that the answer is kept", () => {
-  for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /counts no more/]]) {
+  for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /no longer valid/]]) {
     const [first, ...rest] = words.unadmitted(refusal);
     assert.match(first, title);
     assert.match(rest.join(" "), /kept on this device, already randomized, and did not count/);

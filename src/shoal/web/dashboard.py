@@ -273,7 +273,7 @@ class Dashboard:
         if kind is None:
             raise assets.missing("there is no file of this name")
         if kind.needs_result and snapshot.result is None:
-            raise assets.missing("nothing is published yet that this file could show")
+            raise assets.missing("nothing is published yet for this file to show")
         make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {
