@@ -42,8 +42,9 @@ __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 ROW_PER_PERSON = "every row was counted as one person (person / --person says whose rows are whose)"
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 RATIO = (
-    "a fraction is of the people in its group, who are estimated as well: its interval (Fieller's, "
-    "with standard deviations added) holds whatever the errors of both have to do with each other"
+    "a fraction is of the people in its group, whose number is estimated as well: its "
+    "interval (Fieller's, with standard deviations added) holds however the two errors "
+    "depend on each other"
 )
 _FINDING = 0.5  # of the budget, where groups are to be found
 _LENGTH = 24  # bytes of their names
@@ -161,7 +162,7 @@ def run(
     wishes = {"messages_cap": messages_cap, "choose": choose, "split": split, "weights": weights}
     wishes |= {"tree": tree}
     for name, wish in wishes.items():
-        expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+        expected = f"no {name} with a randomizer or a plan: it is for epsilon"
         checks.refuse(epsilon is None and wish is not None, expected, **{name: wish})
     checks.refuse(split not in {None, "joint", "divide"}, "joint or divide", split=split)
     expected = "a mapping from columns to weights"
@@ -171,7 +172,7 @@ def run(
         checks.refuse(not positive, f"a weight > 0 of {name}", weights=weight)
     devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
     named = any(isinstance(each, str) for each in devices)
-    expected = "local_epsilon beside the name of a randomizer, and nowhere else"
+    expected = "local_epsilon together with the name of a randomizer, and only then"
     checks.refuse(named != (local_epsilon is not None), expected, local_epsilon=local_epsilon)
     if delta is None and plan is not None:
         questions = names if columns is None else (tables.spelled(names),)
@@ -182,22 +183,25 @@ def run(
     expected = f"a whole number from 1 to {_MOST_REPORTS:,}"
     whole = isinstance(reports, Integral) and 1 <= reports <= _MOST_REPORTS
     checks.refuse(not whole, expected, reports_per_person=reports)
-    expected = "a person (the column of their ids) beside reports_per_person"
+    expected = "a person (the column of ids) with reports_per_person"
     checks.refuse(person is None and reports_per_person is not None, expected, person=None)
     expected = "a column other than those that are collected"
     checks.refuse(person in {*names, by} - {None}, expected, person=person)
-    expected = "no drop_nulls beside several reports per person: everybody makes as many"
+    expected = "no drop_nulls with several reports per person: everybody makes the same number"
     checks.refuse(reports > 1 and drop_nulls, expected, drop_nulls=drop_nulls)
-    expected = "the column that people's groups are in"
+    expected = "the column with the groups"
     checks.refuse(by is None and (groups is not None or open_groups), expected, by=by)
-    expected = "no length of names that are not to be found"
+    expected = "no length without open_groups: it is for names that are found"
     checks.refuse(length is not None and not open_groups, expected, length=length)
     stages, bits, found = Stages(), source(randomness), None
     longest = _LENGTH if length is None else length
     if by is not None:
         wanted: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
         _check_groups(by, names, wanted, norm=norm, bounds=bounds, bins=bins)
-        expected = "epsilon, a part of which finds them, no list, and one report per person"
+        expected = (
+            "epsilon (a part of it pays for finding the groups), no list of groups, and one "
+            "report per person"
+        )
         wrong = epsilon is None or groups is not None or reports > 1
         checks.refuse(open_groups and wrong, expected, open_groups=open_groups)
     with stages("read"):
@@ -284,8 +288,8 @@ def run(
     notes = remarks(results, "notes")
     if reports > 1:
         notes.append(
-            f"every person counts as {reports} reports: of more rows {reports} were chosen at "
-            f"random, missing ones count as {NONE}; the chart counts rows so chosen"
+            f"every person counts as {reports} reports: of more rows {reports} were chosen "
+            f"at random, missing ones count as {NONE}; the chart counts these rows"
         )
     elif person is not None:
         notes.append("every person counts as one report: of several rows one was chosen at random")
@@ -315,14 +319,14 @@ def _check_groups(
 ) -> None:
     """Groups are those of another column, and of answers or bins, of which nothing is asked."""
     for what, value in asked.items():
-        checks.refuse(value is not None, f"no {what} beside groups", **{what: value})
+        checks.refuse(value is not None, f"no {what} with groups", **{what: value})
     checks.refuse(by in names, "another column than those that are collected", by=by)
     means = norm is not None or any(
         tables.chosen(cast("Bounds", bounds), name) is not None
         and tables.chosen(cast("Any", bins), name) is None
         for name in names
     )
-    checks.refuse(means, "a column of answers, or bins of numbers: no means", by=by)
+    checks.refuse(means, "a column of answers, or bins of numbers: groups have no means", by=by)
 
 
 def _opened(data: object, names: Sequence[str], **beside: str | None) -> tables.Table:

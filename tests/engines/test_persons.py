@@ -174,12 +174,12 @@ NUMBERS = ROWS.with_columns(age=pl.Series([3.0, 4, 5, 6, 7, 8, 9]))
         ({"reports_per_person": 2}, "a person"),
         ({"person": "color"}, "other than those that are collected"),
         ({"person": "users"}, "did you mean user?"),
-        ({"person": "nobody"}, "7 rows are nobody's"),
+        ({"person": "nobody"}, "7 rows have none"),
         ({"person": "half", "column": "shape"}, "1 rows are nobody's"),
         ({"person": "user", "reports_per_person": 2, "drop_nulls": True}, "no drop_nulls beside"),
         (
             {"person": "user", "reports_per_person": 2, "column": "age", "bounds": (0, 9)},
-            "no mean of age beside several reports per person",
+            "no mean of age with several reports per person",
         ),
         (
             {
