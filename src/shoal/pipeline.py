@@ -193,11 +193,11 @@ def run(
     checks.refuse(by is None and (groups is not None or open_groups), expected, by=by)
     expected = "no length without open_groups: it is for names that are found"
     checks.refuse(length is not None and not open_groups, expected, length=length)
-    stages, bits, found = Stages(), source(randomness), None
+    stages, bits, frequent = Stages(), source(randomness), None
     longest = _LENGTH if length is None else length
     if by is not None:
-        wanted: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
-        _check_groups(by, names, wanted, norm=norm, bounds=bounds, bins=bins)
+        statistics: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
+        _check_groups(by, names, statistics, norm=norm, bounds=bounds, bins=bins)
         expected = (
             "epsilon (a part of it pays for finding the groups), no list of groups, and one "
             "report per person"
@@ -209,10 +209,10 @@ def run(
             table = _opened(data, names, by=by, person=person)
             data = table if person is None else table.per_person(person, reports, bits)
         if by is not None and open_groups:
-            found, epsilon, delta = _find_groups(
+            frequent, epsilon, delta = _find_groups(
                 data, by, cast("float", epsilon), delta, longest, honest_fraction, bits
             )
-            groups = [item.label for item in found.items]
+            groups = [item.label for item in frequent.items]
         coded = tables.coded(
             data,
             names,
@@ -241,11 +241,11 @@ def run(
                 "honest_fraction": honest_fraction,
                 "messages_cap": messages_limit(messages_cap, choose),
             }
-            asked = [{"n": each.n // reports, **each.question, **limits} for each in coded]
+            queries = [{"n": each.n // reports, **each.question, **limits} for each in coded]
             shares = [(weights or {}).get(each.name, 1.0) for each in coded]
             joint = split != "divide"
-            plans += _plans(asked, shares, reports, epsilon, delta, choose, joint=joint)
-            levels = _levels(coded, plans, asked[0], reports, epsilon, delta, tree=tree)
+            plans += _plans(queries, shares, reports, epsilon, delta, choose, joint=joint)
+            levels = _levels(coded, plans, queries[0], reports, epsilon, delta, tree=tree)
             if levels is not None:
                 coded, plans = list(levels.columns), list(levels.plans)
         elif plan is not None:
@@ -269,8 +269,8 @@ def run(
         one = len(steps) == 1
         what = "columns" if levels is None else "levels of a tree"
         guarantee = steps[0].guarantee if one else compose_columns(steps, delta, reports, what)
-        if found is not None:
-            guarantee = _after(found.guarantee, guarantee, steps)
+        if frequent is not None:
+            guarantee = _after(frequent.guarantee, guarantee, steps)
     total = sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
@@ -299,10 +299,10 @@ def run(
         notes.append(_budget(results, guarantee, epsilon, split))
     if by is not None:
         notes.append(RATIO)
-    if found is not None:
-        cost = f"epsilon {up(found.guarantee.epsilon)} of {up(guarantee.epsilon)}"
+    if frequent is not None:
+        cost = f"epsilon {up(frequent.guarantee.epsilon)} of {up(guarantee.epsilon)}"
         cut = f"names of more than {longest} bytes count as {tables.OTHER}"
-        notes.append(f"the groups of {by} were found at {cost}; {cut}; {found.statement}")
+        notes.append(f"the groups of {by} were found at {cost}; {cut}; {frequent.statement}")
     notes += [RUN_HERE, ORDERLESS, *[NOT_PRIVATE] * compare_truth]
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
     return Result(columns=tuple(results), guarantee=guarantee, notes=tuple(notes), stages=seconds)
@@ -311,14 +311,14 @@ def run(
 def _check_groups(
     by: str,
     names: Sequence[str],
-    asked: Mapping[str, object],
+    statistics: Mapping[str, object],
     *,
     norm: float | None,
     bounds: object,
     bins: object,
 ) -> None:
     """Groups are those of another column, and of answers or bins, of which nothing is asked."""
-    for what, value in asked.items():
+    for what, value in statistics.items():
         checks.refuse(value is not None, f"no {what} with groups", **{what: value})
     checks.refuse(by in names, "another column than those that are collected", by=by)
     means = norm is not None or any(
@@ -353,7 +353,7 @@ def _find_groups(
 
     delta = default_delta(tables.column(data, by).size()[0]) if delta is None else delta
     try:
-        found = heavy_hitters(
+        hitters = heavy_hitters(
             data,
             column=by,
             epsilon=_FINDING * epsilon,
@@ -370,11 +370,11 @@ def _find_groups(
             "give a public list (groups, --groups), or shorter names (length, --length)",
         ) from error
     added = {EMPTY, tables.NONE, tables.OTHER}  # for whoever has no name, or another
-    named = tuple(item for item in found.items if item.label not in added)
+    named = tuple(item for item in hitters.items if item.label not in added)
     expected = "names that stand out from the noise (give a public list: groups, --groups)"
     checks.refuse(not named, expected, by=by)
-    cost = found.guarantee
-    return replace(found, items=named), epsilon - cost.epsilon, delta - cost.delta
+    cost = hitters.guarantee
+    return replace(hitters, items=named), epsilon - cost.epsilon, delta - cost.delta
 
 
 def _required(values: T | Mapping[str, T] | None, name: str, what: str) -> T:
@@ -647,7 +647,7 @@ def _collected(
         from shoal.report.groups import GroupedResult
 
         return GroupedResult.of(cast("Grouped", coded), **fields)
-    found = ColumnResult(**fields, **attributes(coded, "bins", "quantiles", "ranges"))
-    if found.bins is None:
-        return found
-    return replace(found, warnings=(*found.warnings, *found.doubts()))
+    result = ColumnResult(**fields, **attributes(coded, "bins", "quantiles", "ranges"))
+    if result.bins is None:
+        return result
+    return replace(result, warnings=(*result.warnings, *result.doubts()))

@@ -85,12 +85,12 @@ def plan(options: PlanOptions) -> None:
 
         question = ("epsilon", "delta", "n", "categories", "bounds", "dimension", "norm")
         limits = ("local_epsilon_cap", "honest_fraction", "participation")
-        asked = options.only(*question, *limits)
+        arguments = options.only(*question, *limits)
         if options.bins is not None:
-            asked.pop("bounds", None)  # where the bins are does not change the plan
-            asked["categories"] = checks.count(2, bins=options.bins) + 1
+            arguments.pop("bounds", None)  # where the bins are does not change the plan
+            arguments["categories"] = checks.count(2, bins=options.bins) + 1
         made = shoal.plan(
-            **asked,
+            **arguments,
             messages_cap=messages_limit(options.messages_cap, options.choose),
         )
         if options.choose is not None:

@@ -397,7 +397,7 @@ class Binned(Categorical):
             bins=made,
         )
 
-    def asked(self, quantiles: Quantiles | None, ranges: Ranges | None) -> Binned:
+    def with_statistics(self, quantiles: Quantiles | None, ranges: Ranges | None) -> Binned:
         """The same, of which these quantiles and counts of ranges are wanted."""
         expected = "quantiles strictly between 0 and 1, such as 0.25, 0.5, 0.75"
         levels: Any = () if quantiles is None else np.atleast_1d(np.asarray(quantiles))

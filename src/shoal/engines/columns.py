@@ -631,11 +631,11 @@ def coded(
         values = columns.column(name, by)
         listed, limits = chosen(categories, name), chosen(bounds, name)
         cut = cast("Binning | None", chosen(bins, name))
-        asked: dict[str, Any] = {
+        statistics: dict[str, Any] = {
             "quantiles": chosen(quantiles, name),
             "ranges": chosen(ranges, name),
         }
-        for what, wish in asked.items():
+        for what, wish in statistics.items():
             several = isinstance(quantiles if what == "quantiles" else ranges, Mapping)
             wrong = wish is not None and cut is None and (several or bins is None)
             checks.refuse(wrong, f"bins with {what} of {name}", **{what: wish})
@@ -646,7 +646,7 @@ def coded(
             checks.refuse(listed is not None, expected, bins=cut)
             each = None if epsilon is None else epsilon / len(names)
             binned = Binned.of(values, cut, limits, drop_nulls=drop_nulls, epsilon=each)
-            made.append(binned.asked(**asked))
+            made.append(binned.with_statistics(**statistics))
         elif limits is None:
             made.append(
                 Choices.of(
@@ -799,9 +799,9 @@ class Table:
         unknown = ids.null_count() + (int(ids.is_nan().sum()) if ids.dtype.is_float() else 0)
         require_owners(person, unknown)
         shuffled = rows[bits.permutation(rows.height)]
-        kept = shuffled.filter(pl.int_range(pl.len()).over(person) < reports).drop(person)
-        missing = ids.n_unique() * reports - kept.height
-        return Table(pl.concat([kept, kept.clear(missing)]).lazy())
+        sample = shuffled.filter(pl.int_range(pl.len()).over(person) < reports).drop(person)
+        missing = ids.n_unique() * reports - sample.height
+        return Table(pl.concat([sample, sample.clear(missing)]).lazy())
 
 
 def require_owners(person: str, unknown: int) -> None:

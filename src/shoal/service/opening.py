@@ -164,7 +164,7 @@ class Pool(AbstractContextManager["Pool"]):
         parts: dict[int, list[bytes]] = defaultdict(list)
         counts: Counter[int] = Counter()
         for length in np.unique(lengths).tolist():  # one, unless slots may be left out
-            sections, places = wire.held(length), np.flatnonzero(lengths == length)
+            sections, places = wire.sections_of(length), np.flatnonzero(lengths == length)
             if not sections:
                 continue
             rows = _rows([opened[place] or b"" for place in places], length)

@@ -310,10 +310,10 @@ class Collector:
             (len(header.sections) == questions, f"{questions} sections", len(header.sections)),
             *(
                 check
-                for section, full, held in zip(
+                for section, full, shape in zip(
                     wire.sections, survey.records(header.reports), header.sections, strict=False
                 )
-                for check in _section_checks(section, header.reports, full, *held)
+                for check in _section_checks(section, header.reports, full, *shape)
             ),
         ):
             if not fits:
