@@ -27,7 +27,7 @@ from shoal.service.client import Client
 from shoal.service.ops import invitations
 from shoal.service.survey import Party, words
 
-GOES_ON = "the same command goes on from here, and randomizes nobody's answer twice"
+GOES_ON = "the same command continues from here, and randomizes nobody's answer twice"
 
 
 @pytest.fixture

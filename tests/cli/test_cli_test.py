@@ -117,7 +117,7 @@ def test_people_read_the_verdict_its_numbers_and_the_guarantee(run):
         "ε = 1 at δ = 1e-6",
         "replacement: one person's datum",
         "treated as public: it was taken from the data",
-        "an answer of nobody is not in the list",
+        "the list has no others",
         "independent draws; the guarantee does not",
         "randomized here on behalf of the devices",
     ):

@@ -79,7 +79,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         assert f'shoal_last_batch_reports{{survey="{results["survey"][:12]}"}} 300.0' in figures
         status, rest, errors = up.interrupt()
     assert (status, errors) == (0, "")
-    assert f"Go on with: shoal up {directory}" in " ".join(rest.split())
+    assert f"Continue with: shoal up {directory}" in " ".join(rest.split())
     with pytest.raises(httpx.ConnectError):
         http_kit.get(shuffler)
     finished = subprocess.run(

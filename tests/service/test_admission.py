@@ -151,7 +151,7 @@ def test_the_crowd_is_what_is_left_divided_by_the_reports_of_one():
     [
         (Open(dishonest=5), "crowd assumed, not checked", "invites"),
         (OpenFraction(dishonest=0.1), "crowd assumed, not checked", "invites"),
-        (CLASS, "the inviter", "not checked"),
+        (CLASS, "made-up people", "not checked"),
     ],
     ids=str,
 )
@@ -168,7 +168,7 @@ def test_every_rendering_says_whether_the_crowd_is_checked(admission, words, not
         assert not_words not in text
     for each in (document(survey, OPENS), promise_document(survey)):
         assert admission.fact in str(each)
-    assert ("does not make up people for the analyzer" in guarantee.trust) == (admission is CLASS)
+    assert ("makes up no people for the analyzer" in guarantee.trust) == (admission is CLASS)
     assert "tokens" not in said["assumptions"]
 
 

@@ -136,7 +136,7 @@ def test_what_is_counted_on_is_said(client, analyzer):
     assert "You cannot take back what you have sent" in plain_one
     many = page(client, analyzer.many).of["promise"]
     assert "up to 2 times" in many
-    assert "Here both are at one machine" in many
+    assert "Here both are on one machine" in many
     crowd = page(client, analyzer.crowd)
     assert "takes part in 25 of 100 cases" in crowd.of["promise"]
     assert analyzer.crowd.terms.delta_taking_part == pytest.approx(4e-6)

@@ -26,12 +26,12 @@ test("a promise that the browser could not prove is not said without what it cou
 test("a promise that the browser has proved is not said to be another number", () => {
   const proved = { epsilon: 0.60304, localEpsilon: 3.98, verified: true, verifiedEpsilon: 0.60304, reason: "" };
   const within = words.checkedBy({ ...survey, epsilon: 1 }, proved);
-  assert.match(within, /^Checked by your browser.* by itself: ε = 0\.6031, and at most 1 is promised\./);
+  assert.match(within, /^Checked by your browser.* itself computed ε at the smallest crowd: ε = 0\.6031, and at most 1 is promised\./);
   const near = words.checkedBy({ ...survey, epsilon: 1 }, { ...proved, verifiedEpsilon: 1.0000085 });
   assert.match(near, /agrees with the promised ε of at most 1\. /);
   assert.ok(!near.includes("1.0"));
   const own = words.ownBound({ ...survey, epsilon: 1 }, { ...proved, verifiedEpsilon: 1.0000085 });
-  assert.match(own, /rounded up on the way: it is 1\.00001, and agrees with the promised 1 to two parts in a thousand\.$/);
+  assert.match(own, /is rounded up: it is 1\.00001, and agrees with the promised 1 to two parts in a thousand\.$/);
   assert.equal(words.ownBound({ ...survey, epsilon: 1 }, proved), "");
   assert.equal(words.ownBound({ ...survey, epsilon: 0.5 }, { ...proved, verified: false }), "");
   const close = words.checkedBy({ ...survey, epsilon: 0.99998 }, { ...proved, verifiedEpsilon: 0.99996 });
@@ -43,7 +43,7 @@ test("a promise that the browser has proved is not said to be another number", (
 test("nothing is said to be unsent of which a try was made", () => {
   assert.match(words.forgotten(true, true), /^Deleted\. .* nothing was sent\.$/);
   assert.ok(!/nothing was sent/i.test(words.forgotten(true, false)));
-  assert.match(words.forgotten(true, false), /^Deleted\. .* sent no more\. If an earlier try has arrived/);
+  assert.match(words.forgotten(true, false), /^Deleted\. .* not sent any more\. If an earlier attempt arrived/);
   assert.match(words.forgotten(false, false), /No report was waiting/);
 });
 

@@ -325,7 +325,7 @@ def _published(
         "local_delta": local_delta or None,
     }
     for name, value in unsupported.items():
-        expected = f"no {name} with bound {entry.name!r} (use {OPTIMAL_CLONES!r})"
+        expected = f"no {name} with bound {entry.name} (use {OPTIMAL_CLONES})"
         checks.refuse(value is not None, expected, **{name: value})
     query = catalog.Query(local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories)
     reference = devices.profile(crowd)

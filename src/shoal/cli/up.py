@@ -131,7 +131,7 @@ def up(options: UpOptions) -> None:
     except KeyboardInterrupt:
         if not options.json:
             again = shlex.quote(str(options.directory))
-            console().print(f"Stopped. Go on with: shoal up {again}")
+            console().print(f"Stopped. Continue with: shoal up {again}")
         if not staying:
             raise
 
@@ -210,7 +210,7 @@ def missing_scripts() -> list[str]:
 def _introduce(services: Local) -> None:
     """Say what is started, where, and what it does not protect."""
     page, survey = console(), services.survey
-    made = f"{'Made' if services.new else 'Goes on with'} {services.embedded.directory}"
+    made = f"{'Made' if services.new else 'Continues'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():

@@ -579,13 +579,13 @@ def _versions_of(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[A
 
         for _ in batches:
             pass
-        found = {}
+        installed = {}
         for name in modules:
             try:
-                found[name] = importlib.import_module(name).__version__
+                installed[name] = importlib.import_module(name).__version__
             except ImportError:
-                found[name] = None
-        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(found)]})
+                installed[name] = None
+        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(installed)]})
 
     versions.__module__ = "__main__"  # sent as it is, not by its name in a module of ours
     return versions

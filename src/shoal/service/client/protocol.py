@@ -380,7 +380,7 @@ class Submitted:
         if self.again:
             lines.append("all of them were randomized before, and nobody was randomized again")
         if not self.finished:
-            lines += [f"interrupted ({self.reason})", "the same command goes on where it ended"]
+            lines += [f"interrupted ({self.reason})", "the same command continues where it ended"]
         counts = f"{self.delivered:,} delivered, {self.waiting:,} waiting; {people}"
         return Document(counts, sentences=tuple(lines))
 
@@ -641,7 +641,7 @@ class Protocol:
             if self.outbox.keep_only(row, receipt.reseal, delivered=delivered):
                 # Ask for the keys now, so that the next try has others if there are any.
                 yield from self._sealed(self.outbox.row(row.id), route, fresh=True)
-                raise Retry(f"the shuffler answered {receipt.reason!r}", unsent=True)
+                raise Retry(f"the shuffler answered {receipt.reason}", unsent=True)
             self.outbox.finish(row.id, "lost", delivered=delivered)
         elif delivered:
             self.outbox.finish(row.id, "delivered", delivered=delivered)

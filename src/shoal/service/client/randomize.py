@@ -189,7 +189,7 @@ def table_values(
             raise InvalidArgumentError("column", column, "the column of the answers")
         return _column_values(survey.only, table, column, by, drop_nulls=drop_nulls)
     names = ", ".join(question.name for question in survey.questions)
-    expected = f"no column: answers are in the columns {names}, by the names of the questions"
+    expected = f"no column: answers are in the columns with the names of the questions: {names}"
     checks.refuse(column is not None, expected, column=column)
     expected = "no rows dropped: people who skip a question count with the others"
     checks.refuse(drop_nulls, expected, drop_nulls=drop_nulls)

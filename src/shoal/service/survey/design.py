@@ -68,7 +68,7 @@ class QuestionDesign:
     def __post_init__(self) -> None:
         checks.positive(weight=self.weight)
         alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
-        expected = f"groups with by and answers for the question {self.name!r}"
+        expected = f"groups with by and answers for the question {self.name}"
         checks.refuse(alone, expected, groups=len(self.groups))
         both = bool(self.answers) == (self.bounds is not None)
         expected = f"answers or bounds, one of them, for the question {self.name}"
