@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-spark lint bench browser screenshots figures wheel clean FORCE
+.PHONY: help demo docs test test-slow test-spark lint bench browser screenshots figures wheel clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -29,7 +29,7 @@ demo: .venv/.runtime .venv/.node ## the tour: what shuffling buys, and a collect
 
 test: .venv/.dev .venv/.node .venv/.chromium ## the tests, without the slow ones
 	@$(SCRIPTS) --if-possible
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/spark
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/spark --ignore tests/site
 
 test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive checks that take minutes
 	@$(SCRIPTS) --if-possible
@@ -39,6 +39,13 @@ test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive 
 test-spark: .venv/.dev .venv/.java ## the tests on Apache Spark: installs it, and Java if it is missing
 	@$(PIP) install -e '.[dev,spark]' dask duckdb
 	$(BIN)/python -m pytest -m "not slow" tests/spark
+
+docs: .venv/.docs .venv/.node .venv/.chromium ## the documentation site, into docs/_build/html (NOTEBOOKS=off: not run)
+	@$(SCRIPTS) --if-possible
+	SHOAL_DOCS_NOTEBOOKS=$(or $(NOTEBOOKS),cache) \
+	  $(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/site tests/test_docs.py
+	@echo "docs/_build/html/index.html is ready to be opened"
 
 lint: .venv/.dev ## style, formatting and types
 	$(BIN)/ruff check
@@ -64,7 +71,7 @@ wheel: .venv/.made .venv/.node ## build the package, with the browser's scripts 
 	@$(PIP) wheel --no-deps --wheel-dir $(WHEELS) .
 
 clean: ## remove caches and build products (the environment too: rm -rf .venv)
-	rm -rf build dist clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests setup benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.runtime: .venv/.made pyproject.toml
@@ -76,6 +83,11 @@ clean: ## remove caches and build products (the environment too: rm -rf .venv)
 	@echo "installing shoal and its development tools into .venv"
 	@$(PIP) install -e '.[dev]'
 	@touch .venv/.runtime $@
+
+.venv/.docs: .venv/.dev pyproject.toml
+	@echo "installing what builds the documentation into .venv"
+	@$(PIP) install -e '.[dev,docs]'
+	@touch $@
 
 # What is recorded there and still exists is not looked for again, and its file not touched. What
 # cannot be had stops nobody: the reason is in .venv/.node-missing and the like.

@@ -16,6 +16,7 @@ In README.md and below docs/, in the order of each page and in one namespace per
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import textwrap
@@ -49,6 +50,7 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*
 WITH = re.compile(r"<!--\s*with:\s*(?P<what>\w+)\s*-->")
 SKIP = re.compile(r"<!--\s*skip\b:?(?P<reason>.*?)-->")
 NOT_PROSE = re.compile(r"`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
+CODE_BLOCK = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//|#)", re.IGNORECASE)
 
@@ -235,6 +237,23 @@ def test_relative_links_lead_somewhere(page):
     assert not broken
 
 
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_to_a_part_of_a_page_lead_to_a_heading(page):
+    targets = (found["target"] for found in LINK.finditer(_prose(text_files()[page])))
+    links = (target.split("#") for target in targets if "#" in target and ":" not in target)
+    broken = [f"{to}#{part}" for to, part in links if part not in _headings(page, to)]
+    assert not broken
+
+
+def _headings(page: Path, target: str) -> set[str]:
+    """The anchors of the headings of a page, as MyST and repository browsers make them."""
+    path = Path(os.path.normpath(page.parent / target)) if target else page
+    text = CODE_BLOCK.sub("", text_files().get(path, ""))
+    headings = re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE)
+    linked = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in linked}
+
+
 def _local_links(page: Path) -> list[Path]:
     text = _prose(text_files()[page])
     targets = [found["target"].partition("#")[0] for found in LINK.finditer(text)]
@@ -243,8 +262,7 @@ def _local_links(page: Path) -> list[Path]:
 
 def _prose(text: str) -> str:
     """The page without code blocks, inline code and formulas, where brackets are not links."""
-    fenced = re.sub(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", "", text, flags=re.DOTALL | re.MULTILINE)
-    return NOT_PROSE.sub("", fenced)
+    return NOT_PROSE.sub("", CODE_BLOCK.sub("", text))
 
 
 def test_nothing_mentions_a_desk_or_unfinished_work():

@@ -323,7 +323,7 @@ REFUSED = [
     ("--reports-per-person 501", "nobody can hide 501 reports"),
     ("--shuffler http://shuffler.example", "an https address"),
     ("--analyzer-key nowhere", "64 hexadecimal digits, or a file"),
-    ("--randomizer nothing", "one of"),
+    ("--randomizer nothing", "got --randomizer nothing"),
     ("--randomizer duchi", "one of"),
     ("--out nowhere/survey.json", "no directory nowhere"),
     ("--out survey.html", "--out to be a .json file, got survey.html"),

@@ -13,7 +13,7 @@ from shoal.learning import Refused, Sampling, account, by_epochs, compare, noise
 from shoal.learning.accountant import LARGEST_EPSILON
 from shoal.learning.permuted import BLANKET, CLONES, DELETION, FIXED
 
-# noise, n, delta -> epsilon of permutation, replacement, Poisson (docs/account/learning.md shows them)
+# noise, n, delta -> epsilon of permutation, replacement, Poisson, as docs/account/learning.md shows
 DOCUMENTED = [
     (10, 10_000, 1e-6, (0.0084, 0.0065, 0.0028)),
     (4, 100_000, 1e-7, (0.0139, 0.0071, 0.0027)),

@@ -231,7 +231,9 @@ class NewOptions(Options):
         "Required: its fingerprint, or a file with the fingerprint or its keys.", _WHO, "KEY"
     )
     suite: Suite = option("Suite of algorithms that seals reports.", _WHO, default=X25519)
-    randomizer: str | None = option("Use this randomizer instead of the best.", _HOW, "NAME")
+    randomizer: str | None = option(
+        "Use this randomizer instead of the best.", _HOW, "NAME", keyword="choose"
+    )
     plan: Path | None = option("A plan from shoal plan --save, used as it is.", _HOW)
     local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
     messages_cap: float | None = option(

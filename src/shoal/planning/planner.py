@@ -308,7 +308,7 @@ class Plan(Tabular):
             cap = self.question.messages_cap
             if cap is not None and _options(replace(self.question, messages_cap=None), name):
                 expected += f" (messages_cap / --messages-cap = {cap:g} excludes {name})"
-            raise InvalidArgumentError("name", name, expected)
+            raise InvalidArgumentError("choose", name, expected)
         others = tuple(option for option in self.options if option.name != name)
         return replace(self, options=(chosen[0], *others), reason=f"{name} was asked for")
 

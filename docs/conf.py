@@ -1,0 +1,97 @@
+"""The documentation site: ``make docs`` builds it from the pages beside this file.
+
+Sphinx with MyST reads the same Markdown that a repository browser shows; the theme is that of
+NumPy, SciPy and pandas. The site needs no network: scripts, fonts and the search index are files of
+its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))
+
+import shoal  # noqa: E402 - found by the line above
+
+project = "Shoal"
+author = "The Shoal contributors"
+copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
+version = release = shoal.__version__
+language = "en"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_external_toc",
+]
+external_toc_path = "_toc.yml"
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+smartquotes = False  # -- begins an option here
+suppress_warnings = ["myst.header"]  # examples of a page may begin with a deeper heading
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+
+# Notebooks are run when the site is built, unless nothing in them has changed.
+nb_execution_mode = os.environ.get("SHOAL_DOCS_NOTEBOOKS", "cache")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_member_order = "bysource"
+napoleon_numpy_docstring = False
+napoleon_preprocess_types = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "Shoal"
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/logo.svg"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "Shoal", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
+    "header_links_before_dropdown": 8,
+    "collapse_navigation": True,  # the buttons that unfold it have no name
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+# Files at the top of the repository that the site includes: links to them lead to their pages.
+INCLUDED = {
+    "CHANGELOG.md": "develop/changelog.md",
+    "CONTRIBUTING.md": "develop/contributing.md",
+    "SECURITY.md": "develop/security.md",
+    "deploy/README.md": "operate/deploy.md",
+}
+_OUTSIDE = re.compile(r"\]\((?:\.\./)+(" + "|".join(map(re.escape, INCLUDED)) + r")(?=[#)])")
+
+
+def _link_to_pages(_app: Sphinx, _name: str, source: list[str]) -> None:
+    source[0] = _OUTSIDE.sub(lambda link: f"](/{INCLUDED[link[1]]}", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _link_to_pages)
