@@ -54,7 +54,7 @@ def totals():
 @pytest.mark.usefixtures("desk")
 def test_a_class_is_invited_and_a_lost_invitation_replaced():
     made = invite("make", "class.json", "--count", "30", "--codes", "class.codes").success()
-    assert "anybody who reads it can answer in these people's places" in made
+    assert "its readers can answer for these people" in made
     assert "shoal invite add DIR class.codes" in made
     survey = Survey.from_bytes(Path("class.json").read_bytes())
     handed = rows()

@@ -147,12 +147,8 @@ def make(options: MakeOptions) -> None:
         options,
         {"survey": str(survey.id), "people": people, "csv": str(options.csv), **_written(options)},
         f"{plural(people, 'invitation')} for survey {survey.id}",
-        f"written to {options.csv}: keep it private, anybody who reads it can answer in "
-        "these people's places",
-        *(
-            [f"QR codes to print are in {options.qr}: keep them as private as the table"]
-            * bool(options.qr)
-        ),
+        f"written to {options.csv}: private, because its readers can answer for these people",
+        *([f"QR codes to print in {options.qr}: as private as the table"] * bool(options.qr)),
         *told,
     )
 
