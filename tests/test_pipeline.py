@@ -532,7 +532,7 @@ def test_lost_reports_are_noticed(table):
             found = super().tally(messages)
             return Counts(found.cells, found.n - 1)
 
-    with pytest.raises(ShoalError, match="stays the same"):
+    with pytest.raises(ShoalError, match="does not change"):
         run(table, column="colour", randomizer=Losing(k=4, epsilon=1.0))
 
 
