@@ -163,7 +163,7 @@ def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, vi
     survey = shared.add(name=f"crowd of {device.name}", device=device, epsilon=1.0)
     person = visit(shared)
     person.page.goto(shared.page_of(survey))
-    refused(person, "Only the crowd hides an answer")
+    refused(person, "Only the crowd hides your answer")
     expect(send(person.page)).to_be_disabled()
     expect(person.page.get_by_label("on foot")).to_be_disabled()
     person.page.get_by_role("button", name="Allow it for this survey").click()

@@ -74,7 +74,7 @@ test("a refused invitation is told in words, and that the answer is kept", () =>
   for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /no longer valid/]]) {
     const [first, ...rest] = words.unadmitted(refusal);
     assert.match(first, title);
-    assert.match(rest.join(" "), /kept on this device, already randomized, and did not count/);
+    assert.match(rest.join(" "), /kept on this device, already randomized, and has not counted/);
   }
 });
 
