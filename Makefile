@@ -7,7 +7,6 @@ PYTHON ?=
 CANDIDATES := $(strip $(PYTHON) python3 python3.13 python3.12 python3.11)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-WHEELS ?= dist
 SCRIPTS := $(BIN)/python setup/scripts.py
 export SHOAL_CHROMIUM
 # The products of the accountant are small: threads would only wait for each other.
@@ -17,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test test-slow test-spark lint bench browser screenshots figures wheel clean FORCE
+.PHONY: help demo docs test test-slow test-spark lint bench browser screenshots figures wheel release clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -59,7 +58,7 @@ bench: .venv/.dev .venv/.node .venv/.chromium ## how fast, and how tight
 figures: .venv/.runtime ## draw the figures
 	$(BIN)/shoal figures
 
-browser: .venv/.made .venv/.node ## build the scripts of the survey page and the dashboard
+browser: .venv/.made .venv/.node ## build the scripts of the survey page, the dashboard and the calculator
 	@$(SCRIPTS)
 
 screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs/screenshots
@@ -68,10 +67,14 @@ screenshots: .venv/.dev .venv/.node .venv/.chromium ## take the pictures in docs
 
 wheel: .venv/.made .venv/.node ## build the package, with the browser's scripts in it, into dist
 	@$(SCRIPTS)
-	@$(PIP) wheel --no-deps --wheel-dir $(WHEELS) .
+	@$(PIP) wheel --no-deps --wheel-dir dist .
+
+release: .venv/.made .venv/.node ## build the files of a version into dist, after checking each (TAG=v0.2.0: of that tag)
+	@$(PIP) install 'build>=1.2' 'twine>=6.1'
+	$(BIN)/python setup/release.py $(if $(TAG),--tag $(TAG))
 
 clean: ## remove caches and build products (the environment too: rm -rf .venv)
-	rm -rf build dist docs/_build clients/browser/dist src/shoal/web/assets .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build clients/browser/dist src/shoal/web/assets docs/_static/calculator.js .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests setup benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.runtime: .venv/.made pyproject.toml

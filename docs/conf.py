@@ -52,6 +52,7 @@ autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = False
 napoleon_preprocess_types = False
+napoleon_use_ivar = True  # attributes as one list, as parameters are
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -1,10 +1,11 @@
-"""Build the browser's scripts from clients/browser into the package, if they are not built yet.
+"""Build the browser's scripts from clients/browser, if they are not built yet.
 
     python setup/scripts.py [--if-possible]
 
-Packages are installed when the lock file is newer than they are, and scripts are built when any
-source is other than at the last build. With ``--if-possible``, a machine without Node or without a
-way to Node packages is no failure: ``.browser-missing`` in the environment says why.
+They go into the package, and that of the calculator into the documentation. Packages are installed
+when the lock file is newer than they are, and scripts are built when any source is other than at
+the last build. With ``--if-possible``, a machine without Node or without a way to Node packages is
+no failure: ``.browser-missing`` in the environment says why.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "clients" / "browser"
 ASSETS = ROOT / "src" / "shoal" / "web" / "assets"
 SCRIPTS = ("survey.js", "offline.js", "dashboard.js")
+CALCULATOR = ROOT / "docs" / "_static" / "calculator.js"
 STYLES = ROOT / "src" / "shoal" / "web"
 _NOT_SOURCES = {"node_modules", "dist", "test"}
 
@@ -43,12 +45,13 @@ def _sources() -> Iterator[Path]:
 
 
 def is_built() -> bool:
-    """Whether the scripts in the package are those of the sources."""
+    """Whether the scripts in the package and of the documentation are those of the sources."""
     try:
         built = (components.ENVIRONMENT / ".browser").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return False
-    return built == fingerprint() and all((ASSETS / name).is_file() for name in SCRIPTS)
+    files = [*(ASSETS / name for name in SCRIPTS), CALCULATOR]
+    return built == fingerprint() and all(file.is_file() for file in files)
 
 
 def installed() -> bool:

@@ -6,18 +6,16 @@ import re
 import shutil
 import subprocess
 import tomllib
-import zipfile
 
 import pytest
 
-import browser_kit
-import scripts
+import release
 import shoal
 from repository import PACKAGE, ROOT, project, text_files
 
 MENU = {
     *("demo", "test", "test-slow", "lint", "bench", "figures", "clean"),
-    *("browser", "screenshots", "wheel"),
+    *("browser", "docs", "screenshots", "wheel", "release"),
 }
 
 # Where packages come from is the installer's business; the brackets keep this file clean.
@@ -32,15 +30,15 @@ def read(name: str) -> str:
 
 
 def test_version_is_the_same_everywhere():
-    cited = re.search(r"^version: (\S+)$", read("CITATION.cff"), re.MULTILINE)
-    assert cited
-    assert shoal.__version__ == cited[1] == project()["version"]
+    assert release.check_versions().startswith(f"{shoal.__version__} in ")
 
 
-def test_version_is_in_the_changelog_or_unreleased():
-    headings = re.findall(r"^## \[(.+?)\]", read("CHANGELOG.md"), re.MULTILINE)
-    assert headings[0] == "Unreleased"
-    assert set(headings) == {"Unreleased"} or project()["version"] in headings
+def test_version_is_in_the_changelog():
+    headings = re.findall(r"^## \[(.+?)\](.*)$", read("CHANGELOG.md"), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    assert all(re.fullmatch(r" - \d{4}-\d\d-\d\d", date) for _, date in headings[1:])
+    assert headings[1][0] == shoal.__version__
+    assert f"date-released:{headings[1][1].removeprefix(' -')}" in read("CITATION.cff").splitlines()
 
 
 def test_package_is_marked_as_typed():
@@ -83,7 +81,7 @@ def test_continuous_integration_runs_the_menu():
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
     made = [line.removeprefix("make ") for line in lines if line.startswith("make ")]
-    assert made == ["lint", "test", "test-spark"]
+    assert made == ["lint", "test", "test-spark", "docs"]
 
 
 def test_scripts_of_the_pages_are_in_the_package_and_not_in_git():
@@ -91,24 +89,6 @@ def test_scripts_of_the_pages_are_in_the_package_and_not_in_git():
     settings = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]
     assert settings["artifacts"] == [f"{built}*.js", f"{built}*.txt"]
     assert f"/{built}" in read(".gitignore").splitlines()
-
-
-@pytest.mark.slow
-def test_a_wheel_has_all_that_the_pages_need(tmp_path):
-    browser_kit.node()
-    make = ["make", "--no-print-directory", f"WHEELS={tmp_path}", "wheel"]
-    subprocess.run(make, cwd=ROOT, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    styles = {f"shoal/web/{path.name}" for path in (PACKAGE / "web").glob("*.css")}
-    built = {f"shoal/web/assets/{name}" for name in (*scripts.SCRIPTS, "third-party.txt")}
-    templates = {
-        f"shoal/{path.relative_to(PACKAGE)}"
-        for path in PACKAGE.rglob("*")
-        if path.suffix in {".html", ".txt"} and path.parent.name != "assets"
-    }
-    assert names >= built | styles | templates
-    assert not [name for name in names if not re.match(r"shoal(-[\d.]+\.dist-info)?/", name)]
 
 
 def test_no_file_names_a_registry():

@@ -592,3 +592,9 @@ def test_the_estimates_are_a_data_frame(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(shoal.MissingExtraError, match="pandas"):
         one.to_pandas()
+
+
+@pytest.mark.parametrize("table", [{"word": ["a", "b"]}, "words.csv"])
+def test_texts_of_a_table_need_a_column(table):
+    with pytest.raises(shoal.InvalidArgumentError, match="the name of a column of text"):
+        shoal.heavy_hitters(table, epsilon=1)

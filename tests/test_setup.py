@@ -277,7 +277,7 @@ def workshop(tmp_path, monkeypatch):
     surroundings = tmp_path / "environment"
     surroundings.mkdir()
     log = tmp_path / "log"
-    made = " ".join(str(tmp_path / "assets" / name) for name in scripts.SCRIPTS)
+    made = " ".join(str(tmp_path / "assets" / name) for name in (*scripts.SCRIPTS, "calculator.js"))
     build = f'echo "node $*" >> {log}; touch {made}'
     node = program(tmp_path / "bin", "node", build)
     lock = tmp_path / "client" / "node_modules" / ".package-lock.json"
@@ -287,6 +287,7 @@ def workshop(tmp_path, monkeypatch):
     monkeypatch.setattr(components, "ENVIRONMENT", surroundings)
     monkeypatch.setattr(scripts, "CLIENT", client(tmp_path / "client"))
     monkeypatch.setattr(scripts, "ASSETS", tmp_path / "assets")
+    monkeypatch.setattr(scripts, "CALCULATOR", tmp_path / "assets" / "calculator.js")
     monkeypatch.setattr(scripts, "STYLES", tmp_path / "styles")
     return tmp_path
 
@@ -300,9 +301,10 @@ def test_scripts_are_built_once_and_again_when_a_source_changed(workshop):
     (workshop / "client" / "src" / "page" / "one.ts").write_text("other")
     assert scripts.main([]) == 0
     assert log.read_text().splitlines()[2:] == ["node build.mjs"]
-    (workshop / "assets" / "survey.js").unlink()
-    assert scripts.main([]) == 0
-    assert len(log.read_text().splitlines()) == 4
+    for place, name in enumerate(("survey.js", "calculator.js"), 4):
+        (workshop / "assets" / name).unlink()
+        assert scripts.main([]) == 0
+        assert len(log.read_text().splitlines()) == place
 
 
 def test_packages_are_installed_anew_when_their_list_is_newer(workshop):

@@ -1,4 +1,4 @@
-// Builds the npm package into dist/, and the scripts of the pages into the Python package.
+// Builds the npm package into dist/, and the scripts of the pages into the Python package and the site.
 //
 //   dist/shoal-client.js + .d.ts      what `import "shoal-client"` gets
 //   dist/more_mechanisms.js           what it loads for the surveys that need it
@@ -6,6 +6,7 @@
 //   src/shoal/web/assets/survey.js    the survey element with the client in it
 //   src/shoal/web/assets/offline.js   the service worker
 //   src/shoal/web/assets/dashboard.js
+//   docs/_static/calculator.js        the calculator of the documentation site
 //
 // Prints what each weighs compressed, and fails if the client is too heavy: with what is loaded at
 // once, but without what may be loaded later.
@@ -16,11 +17,12 @@ import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { common, compressed, LARGEST_CLIENT, loadedWith, packaged } from "./bundling.mjs";
+import { calculator, common, compressed, LARGEST_CLIENT, loadedWith, packaged } from "./bundling.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const assets = process.env.SHOAL_ASSETS ?? join(here, "..", "..", "src", "shoal", "web", "assets");
 const dist = process.env.SHOAL_DIST ?? join(here, "dist");
+const site = process.env.SHOAL_SITE ?? join(here, "..", "..", "docs", "_static");
 
 const pages = {
   survey: "src/page/survey.ts",
@@ -62,6 +64,8 @@ for (const [name, entry] of Object.entries(pages)) {
   await build({ ...common, entryPoints: [entry], outfile: out, format: "iife" });
   weigh(out);
 }
+await build({ ...common, ...calculator, outfile: join(site, "calculator.js") });
+weigh(join(site, "calculator.js"));
 for (const folder of [dist, assets]) writeFileSync(join(folder, "third-party.txt"), notices());
 if (!process.argv.includes("--no-types")) declare();
 if (client > LARGEST_CLIENT) {

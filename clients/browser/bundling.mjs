@@ -53,6 +53,15 @@ export const packaged = {
   format: "esm",
 };
 
+/** The calculator of the site: a function that knows its own source, of which it makes its worker. A page that
+ *  is a file may load no other script there. */
+export const calculator = {
+  entryPoints: ["src/calculator/calculator.ts"],
+  format: "iife",
+  banner: { js: "(function calculator(){const calculatorSource=()=>`(${calculator})()`;" },
+  footer: { js: "})();" },
+};
+
 export const LARGEST_CLIENT = 17_100; // bytes, compressed
 
 export const compressed = (file) => gzipSync(readFileSync(file), { level: 9 }).length;

@@ -24,7 +24,18 @@ from typing import Any
 
 
 class ShoalError(Exception):
-    """Base of everything Shoal raises on purpose."""
+    """Base of everything Shoal raises on purpose.
+
+    Every error keeps the values it is about as attributes, and says what to do about it.
+
+    Example:
+        >>> import shoal
+        >>> try:
+        ...     shoal.amplify(local_epsilon=4, n=0)
+        ... except shoal.ShoalError as error:
+        ...     print(error)
+        expected a whole number n with 1 <= n <= 1e15, got n=0
+    """
 
     def __reduce__(self) -> tuple[Callable[..., ShoalError], tuple[Any, ...]]:
         # By default an exception is made again from its message alone.
@@ -32,7 +43,20 @@ class ShoalError(Exception):
 
 
 class InvalidArgumentError(ShoalError, ValueError):
-    """An argument is outside the values it may take."""
+    """An argument is outside the values it may take.
+
+    Attributes:
+        name: The argument.
+        value: What it was.
+        expected: What it may be.
+
+    Example:
+        >>> import shoal
+        >>> shoal.amplify(local_epsilon=-1, n=1000)
+        Traceback (most recent call last):
+            ...
+        shoal.errors.InvalidArgumentError: expected ... got local_epsilon=-1
+    """
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name = name
@@ -42,15 +66,55 @@ class InvalidArgumentError(ShoalError, ValueError):
 
 
 class InvalidTableError(InvalidArgumentError):
-    """A randomizer table, or a blanket law, that is not one."""
+    """A table of probabilities, or a blanket law, that is not one.
+
+    Attributes:
+        name: What is wrong: the table, one of its rows or entries, the atoms.
+        value: What it was.
+        expected: What it has to be.
+
+    Example:
+        >>> import shoal
+        >>> shoal.BlanketLaw.from_table([[0.5, 0.5], [0.9, 0.2]])
+        Traceback (most recent call last):
+            ...
+        shoal.errors.InvalidTableError: expected every row of the table to sum to 1, got ...
+    """
 
 
 class InvalidTypeError(InvalidArgumentError, TypeError):
-    """An argument that is another kind of thing: a table or a function for a randomizer."""
+    """An argument that is another kind of thing: a table or a function for a randomizer.
+
+    Attributes:
+        name: The argument.
+        value: What it was, in words.
+        expected: What it has to be.
+
+    Example:
+        >>> import shoal
+        >>> shoal.amplify([[0.5, 0.5], [0.5, 0.5]], n=1000)
+        Traceback (most recent call last):
+            ...
+        shoal.errors.InvalidTypeError: expected a BlanketLaw or a randomizer ...
+    """
 
 
 class OutOfRegimeError(ShoalError, ValueError):
-    """A theorem was asked about parameters it does not cover."""
+    """A theorem was asked about parameters it does not cover.
+
+    Attributes:
+        bound: The theorem.
+        condition: What it needs.
+        given: The parameters.
+        instead: Which bound covers them.
+
+    Example:
+        >>> import shoal
+        >>> shoal.amplify(local_epsilon=4, n=1000, bound="efmrtt19")
+        Traceback (most recent call last):
+            ...
+        shoal.errors.OutOfRegimeError: efmrtt19 needs ...
+    """
 
     def __init__(
         self, bound: str, condition: str, given: Mapping[str, object], instead: str
@@ -64,7 +128,20 @@ class OutOfRegimeError(ShoalError, ValueError):
 
 
 class UnreachableTargetError(ShoalError, ValueError):
-    """No value of the unknown reaches the target."""
+    """No value of the unknown reaches the target.
+
+    Attributes:
+        target: What was to be reached.
+        reason: Why it is out of reach.
+        advice: What to change.
+
+    Example:
+        >>> import shoal
+        >>> shoal.required_n(epsilon=0.1, local_epsilon=1, local_delta=0.01)
+        Traceback (most recent call last):
+            ...
+        shoal.errors.UnreachableTargetError: cannot reach (0.1, 1e-06)-DP: not even ...
+    """
 
     def __init__(self, target: str, reason: str, advice: str) -> None:
         self.target = target
@@ -74,7 +151,21 @@ class UnreachableTargetError(ShoalError, ValueError):
 
 
 class PrecisionError(ShoalError, ArithmeticError):
-    """A number smaller than what the method can certify was asked for."""
+    """A number smaller than what the method can certify was asked for.
+
+    Attributes:
+        quantity: What was asked for.
+        value: The number.
+        limit: The smallest that can be certified.
+        instead: What to do.
+
+    Example:
+        >>> import shoal
+        >>> shoal.amplify(local_epsilon=1, n=1000, rounds=10, delta=1e-40)
+        Traceback (most recent call last):
+            ...
+        shoal.errors.PrecisionError: ...delta=1e-40 is below the 2.3e-11 it can certify; ...
+    """
 
     def __init__(self, quantity: str, value: float, limit: float, instead: str) -> None:
         self.quantity = quantity
@@ -85,7 +176,18 @@ class PrecisionError(ShoalError, ArithmeticError):
 
 
 class UncertifiedError(ShoalError, ArithmeticError):
-    """What should enclose a number is no interval: nothing is proved."""
+    """What should enclose a number is no interval: nothing is proved.
+
+    Attributes:
+        log_lower: The lower end of log δ, as it came out.
+        log_upper: The upper end.
+
+    Example:
+        >>> raise UncertifiedError(float("nan"), 0.0)
+        Traceback (most recent call last):
+            ...
+        shoal.errors.UncertifiedError: no certified answer: log delta came out ...
+    """
 
     def __init__(self, log_lower: float, log_upper: float) -> None:
         self.log_lower = log_lower
@@ -97,7 +199,19 @@ class UncertifiedError(ShoalError, ArithmeticError):
 
 
 class EngineError(ShoalError, RuntimeError):
-    """Where the rows are, something is missing or went wrong; nothing was released."""
+    """Where the rows are, something is missing or went wrong; nothing was released.
+
+    Attributes:
+        engine: What ran the collection, such as Spark.
+        reason: What happened.
+        advice: What to do.
+
+    Example:
+        >>> raise EngineError("Spark", "there is no Java", "install Java 17 or later")
+        Traceback (most recent call last):
+            ...
+        shoal.errors.EngineError: Spark cannot do it: there is no Java; install Java 17 or later
+    """
 
     def __init__(self, engine: str, reason: str, advice: str) -> None:
         self.engine = engine
@@ -107,7 +221,16 @@ class EngineError(ShoalError, RuntimeError):
 
 
 class MissingExtraError(ShoalError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed.
+
+    Attributes:
+        feature: What needs it.
+        extra: The extra of the package that brings it.
+
+    Example:
+        >>> print(MissingExtraError("running on Spark", "spark"))
+        running on Spark needs an optional dependency: pip install '.[spark]' in a clone ...
+    """
 
     def __init__(self, feature: str, extra: str) -> None:
         self.feature = feature

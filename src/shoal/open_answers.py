@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,16 @@ _KEYS = 10**15
 
 @dataclass(frozen=True)
 class OpenItem:
-    """One answer: about how many gave it, with a 95 % interval."""
+    """One answer that :func:`shoal.heavy_hitters` found: about how many gave it.
+
+    Attributes:
+        label: The answer.
+        count: The estimated number of people.
+        share: The same as a fraction of all.
+        low: Lower end of a 95 % interval of the count.
+        high: Upper end.
+        truth: The true count, if it is compared.
+    """
 
     label: str
     count: float
@@ -73,10 +82,17 @@ class OpenItem:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenResult(Tabular):
-    """The most frequent answers, and what is guaranteed: to the people, and about the list.
+    """What :func:`shoal.heavy_hitters` found, and what is guaranteed.
 
-    ``items`` are the ``top`` of all ``found``. ``missed`` says, if the truth is compared, which
-    answers above their threshold are not among them.
+    Attributes:
+        column: The name of the column.
+        items: The most frequent answers, ``top`` of them at most.
+        found: All that were found, with the threshold above which none is missing.
+        mechanism: What each device ran.
+        guarantee: The (ε, δ) of everybody.
+        notes: What was done, in words.
+        missed: Answers above the threshold that were not found, if the truth is compared.
+        stages: Seconds that each stage took.
     """
 
     column: str
@@ -199,17 +215,47 @@ def heavy_hitters(
 ) -> OpenResult:
     """Find the answers that many people gave, without a list of answers.
 
-    ``data`` is a table or file with a ``column`` of text, one person per row, or else a list of
-    texts. Rows without an answer count as the empty answer. Answers are cut to ``length`` bytes of
-    UTF-8 and may have any characters, or those of the public ``alphabet`` only, which finds rarer
-    ones. People send at most ``messages_cap`` messages on average, or one each if that is 1 or if
-    ``single``.
+    With probability 1 − beta no answer found is one that nobody gave, and all answers
+    of as many people as the result's threshold says are found, or the result notes that
+    some may be missing.
 
-    ``delta`` is min(1e-6, 1/(10 n)) for n people unless it is given.
+    Args:
+        data: A table or file with a column of text, one person per row, or a list of
+            texts. Rows without an answer count as the empty answer.
+        column: The column of a table; None for a list.
+        epsilon: ε > 0 of everybody's report.
+        delta: δ; min(1e-6, 1/(10 n)) unless given.
+        top: The most answers that are listed.
+        length: Bytes of UTF-8 that answers are cut to.
+        alphabet: The public characters that answers may have; None for any, which finds
+            fewer.
+        messages_cap: The most messages that one person sends on average.
+        single: One message each, as with messages_cap=1.
+        beta: Probability in (0, 1) with which the list may be wrong.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        compare_truth: Add the true counts, which makes the result not private.
+        randomness: That of a simulation; None is secure.
+        progress: Called with the number of reports made and the number of all.
 
-    With probability 1 - ``beta`` at least no answer found is one that nobody gave, and all answers
-    of as many people as the result's threshold says are found, or the result notes that some may be
-    missing. ``compare_truth`` adds the true counts, which makes the result not private.
+    Returns:
+        A :class:`shoal.open_answers.OpenResult`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or there is no row.
+        UnreachableTargetError: So few people cannot keep the target by so few messages.
+
+    References:
+        :doc:`/theory/dummies` for several messages, :doc:`/theory/blanket` for one
+        each.
+
+    Example:
+        >>> import shoal
+        >>> from shoal.randomness import simulated
+        >>> answers = ["no"] * 3_000 + ["yes"] * 2_000
+        >>> settings = {"length": 3, "alphabet": "enosy", "randomness": simulated(1)}
+        >>> found = shoal.heavy_hitters(answers, epsilon=1, **settings)
+        >>> [item.label for item in found.items]
+        ['no', 'yes']
     """
     size = checks.count(top=top)
     stages = Stages()
@@ -289,8 +335,9 @@ def _texts(data: object, column: str | None) -> Column:
         checks.refuse(kind not in {pl.String, pl.Categorical, pl.Enum}, expected, column=column)
         return read
     listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
+    is_table = isinstance(data, str | bytes | Mapping) or not listed
     expected = "the name of a column of text (only a list of texts has none)"
-    checks.refuse(isinstance(data, str | bytes) or not listed, expected, column=column)
+    checks.refuse(is_table, expected, column=column)
     turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
     values = turned() if callable(turned) else list(cast("Any", data))
     kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}

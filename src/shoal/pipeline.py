@@ -93,49 +93,80 @@ def run(
 ) -> Result:
     """Collect columns of a table as the shuffle model would, and estimate what is in them.
 
-    ``data`` is a Polars, pandas or Arrow table, anything else with an Arrow C stream (a DuckDB
-    relation), a mapping from names to columns, a series (whose name ``column`` is unless given), or
-    the path of files, a list of paths, a directory or a pattern, all CSV, TSV, JSON lines, Parquet
-    or Arrow, which are read in chunks. Every row is one person. Exactly one of ``epsilon`` (a plan
-    is made), ``randomizer`` (or its name, with its ``local_epsilon``) and ``plan``; ``delta`` is
-    the plan's, or min(1e-6, 1/(10 n)). No report has a local epsilon above ``local_epsilon_cap``,
-    if there is one. A plan whose epsilon is not kept by the people there are is refused, unless
-    ``allow_weaker``: then it is warned about.
+    Every row is one person. Exactly one of epsilon (a plan is made), randomizer and
+    plan says what devices run. Several columns are several reports of each person.
 
-    With ``epsilon``, people send at most ``messages_cap`` messages on average (one, unless said),
-    and ``choose`` names the option of the plan to be run instead of the best: then any number of
-    messages is allowed unless said.
+    Args:
+        data: A Polars, pandas or Arrow table, anything else with an Arrow C stream, a
+            mapping from names to columns, a series; or the path of files (a list, a
+            directory, a pattern) of CSV, TSV, JSON lines, Parquet or Arrow, which are
+            read in chunks.
+        column: The column, or a list of them; needless if there is one only. Answers,
+            or numbers if there are bounds or bins.
+        columns: The coordinates of one vector instead: one report, whose mean is
+            estimated.
+        epsilon: ε > 0 of all columns together: their curves compose to it.
+        delta: δ; the plan's, or min(1e-6, 1/(10 n)) unless given.
+        categories: The public list of answers, or one for each column. Without it the
+            answers in the data are the list, and public.
+        bounds: Public (low, high) of a column of numbers; others count as the nearest
+            bound.
+        bins: Count numbers or dates in bins: how many (with bounds), edges, "auto",
+            "day", "week" or "month".
+        quantiles: Of numbers in bins, to be reported.
+        ranges: (first, last) of values in bins, to be counted.
+        tree: Whether bins are counted on several levels; by the predicted error unless
+            given.
+        by: The column of groups that people are in; a report tells group and answer at
+            once.
+        groups: The public list of groups; that of the data unless given.
+        open_groups: Find the frequent groups by half of the budget instead.
+        length: Bytes of the longest group that is found.
+        norm: Vectors longer than this count as scaled down to it.
+        randomizer: What devices run, or its name, or one for each column.
+        local_epsilon: ε₀ beside the name of a randomizer.
+        plan: A plan made before, or one for each column.
+        weights: A column's part of the budget, 1 unless given.
+        split: "joint" (the default) composes the columns' curves; "divide" divides
+            epsilon and delta by weights: each column then keeps its part by itself.
+        person: The column that says whose row it is: everybody counts as exactly
+            reports_per_person reports, and the guarantee is for all of them.
+        reports_per_person: Rows of one person, 1 unless given. Of more so many are
+            drawn at random; missing ones count as "(none)".
+        drop_nulls: Leave out rows without a value.
+        public_list: Allow a list from the data of more than 200 answers, or of numbers
+            that are not whole.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        local_epsilon_cap: The largest ε₀ that a report may have.
+        messages_cap: Messages of one person on average: 1, or any number with choose.
+        choose: The option of the plan to be run instead of the best.
+        allow_weaker: Run a plan that these people do not keep, with a warning.
+        compare_truth: Add the true values, which makes the result not private.
+        randomness: That of a simulation; None is secure.
+        progress: Called with the number of reports made and the number of all.
 
-    ``column`` names a column of answers, or of numbers if it has ``bounds``: numbers outside count
-    as the nearest bound. Several columns are several reports of each person, and ``epsilon`` is for
-    all of them: their curves compose to it, and a column's own part grows with its ``weights``
-    (1, unless said). ``split="divide"`` divides epsilon by weights, and delta, instead: each column
-    then keeps its part by itself, and together they spend less. ``categories``, ``bounds``,
-    ``randomizer`` and ``plan`` may be mappings from column to value.
+    Returns:
+        A :class:`shoal.Result` with estimates, the guarantee of all columns together,
+        notes.
 
-    ``by`` names a column of groups that people are in: a report tells group and answer at once, and
-    the result has the size of each group and the fractions of the answers inside it. ``groups`` is
-    their public list, unless it is that of the data, or ``open_groups`` finds the frequent ones, of
-    ``length`` bytes at most, with half of the budget (:func:`shoal.heavy_hitters`).
+    Raises:
+        InvalidArgumentError: Arguments that exclude each other, a column that is not
+            there, a value outside its list or bounds.
+        UnreachableTargetError: The plan is not kept by so few people, or no option
+            keeps ε.
+        EngineError: What reads the table failed; nothing was released.
+        MissingExtraError: The table needs a package that is not installed.
 
-    Without ``categories`` the answers in the data are the list, which is then public. That is
-    refused for more than 200 answers and for numbers that are not whole, unless ``public_list``.
+    References:
+        The theorems of :func:`shoal.amplify`; several reports by
+        :doc:`/theory/composition`.
 
-    With ``bins`` numbers or dates are counted in public bins, which are a number (with ``bounds``),
-    edges, "auto", or the "day", "week" or "month"; ``quantiles`` and counts of ``ranges`` (first,
-    last) of these are reported on, and ``result.distribution`` has more. Where a ``tree`` of bins
-    is predicted to be better for them, it is used, unless that is True or False.
-
-    ``columns`` are the coordinates of one vector instead, and one report: the estimate is the mean
-    vector. Vectors longer than ``norm`` count as scaled down to it.
-
-    ``person`` is the column that says whose row it is. Then everybody counts as exactly
-    ``reports_per_person`` reports (1, unless said): of more rows so many are chosen at random,
-    missing ones count as "(none)", and the guarantee is for a person with all of them. The
-    result counts rows, and on one machine these are held in memory.
-
-    ``compare_truth`` adds the true values, which makes the result not private. ``progress`` is
-    called with the number of reports made and the number of all.
+    Example:
+        >>> import shoal
+        >>> table = {"color": ["red", "blue", "blue", "green"] * 5_000}
+        >>> result = shoal.run(table, epsilon=1)
+        >>> result.labels, result.guarantee.epsilon <= 1
+        (('blue', 'green', 'red'), True)
     """
     if columns is None:
         column = tables.only_column(data) if column is None else column

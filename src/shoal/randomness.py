@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from shoal import checks
 
+__all__ = ["Randomness", "SecureRandomness", "secure", "simulated", "simulator"]
+
 Words = npt.NDArray[np.uint64]
 
 _WORD_BYTES = 8
@@ -37,7 +39,15 @@ _entropy = os.urandom  # tests put keys of their own in its place
 
 
 class Randomness(ABC):
-    """Uniform bits, and what integers can be made of them without rounding."""
+    """Uniform bits, and what integers can be made of them without rounding.
+
+    :func:`shoal.randomness.secure` and :func:`shoal.randomness.simulated` make one. A source of
+    one's own has ``words``; the rest follows.
+
+    Example:
+        >>> simulated(1).below(6, 3).max() < 6
+        np.True_
+    """
 
     @abstractmethod
     def words(self, size: int) -> Words:
@@ -96,7 +106,14 @@ class Randomness(ABC):
 
 
 class SecureRandomness(Randomness):
-    """An AES-CTR keystream with a key of its own from the operating system."""
+    """An AES-CTR keystream with a key of its own from the operating system.
+
+    What is drawn from unless something else is asked for.
+
+    Example:
+        >>> SecureRandomness().bits(4).size
+        4
+    """
 
     _process = (-1, -1)
     _used = 0
@@ -140,11 +157,36 @@ secure = SecureRandomness  # a new secure source
 
 
 def simulated(seed: int) -> Randomness:
-    """A reproducible source, for tests and simulations only."""
+    """A reproducible source, for tests and simulations only: it protects nobody.
+
+    Args:
+        seed: A whole number >= 0.
+
+    Returns:
+        The source.
+
+    Raises:
+        InvalidArgumentError: ``seed`` is negative.
+
+    Example:
+        >>> simulated(1).below(100, 3).tolist() == simulated(1).below(100, 3).tolist()
+        True
+    """
     checks.refuse(seed < 0, "a whole number seed >= 0", seed=seed)
     return SimulatedRandomness(seed)
 
 
 def simulator(seed: int | None = None) -> np.random.Generator:
-    """A statistician's generator: null distributions, powers, made-up data. Never for reports."""
+    """A statistician's generator, for simulations and made-up data: never for reports.
+
+    Args:
+        seed: The same numbers for the same one; None for others every time.
+
+    Returns:
+        A generator of NumPy.
+
+    Example:
+        >>> 0 <= simulator(1).random() < 1
+        True
+    """
     return np.random.Generator(np.random.PCG64DXSM(seed))

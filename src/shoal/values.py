@@ -27,8 +27,16 @@ _HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven dig
 class Batch:
     """A multiset of messages, in an order that means nothing.
 
-    Made by :func:`shoal.shuffle`. Whole numbers for randomizers whose message is one of few, rows
-    of bytes for the others. ``people`` says how many sent them, if not one message each.
+    Made by :func:`shoal.shuffle`; ``tally`` and ``estimate`` of the mechanism take it.
+
+    Args:
+        messages: Whole numbers for randomizers whose message is one of few, rows of bytes or
+            of numbers for the others.
+        people: How many people sent them, if not one message each.
+
+    Example:
+        >>> Batch(np.array([2, 0, 1])).n
+        3
     """
 
     messages: Messages
@@ -51,7 +59,19 @@ class Batch:
 class Envelopes:
     """Several messages of each person, before anybody has mixed them: one envelope a person.
 
-    ``messages`` lists everybody's messages, person after person; ``sizes`` says how many each sent.
+    ``randomize`` of a protocol makes them; :func:`shoal.shuffle` takes them apart.
+
+    Args:
+        messages: Everybody's messages, person after person.
+        sizes: How many messages each person sent.
+
+    Raises:
+        InvalidArgumentError: The sizes do not add up to the number of messages.
+
+    Example:
+        >>> two = Envelopes(np.array([3, 1, 4]), np.array([1, 2]))
+        >>> len(two)
+        2
     """
 
     messages: Messages
@@ -70,9 +90,18 @@ class Envelopes:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What an analyzer needs of a batch: a sum over its messages, and how many there were.
+    """What an analyzer needs of a batch: a sum over its messages, and how many people sent them.
 
     Adding the counts of two batches gives the counts of both together.
+
+    Args:
+        cells: The sums, such as how often each message was sent.
+        n: How many people sent them.
+
+    Example:
+        >>> both = Counts(np.array([1, 2]), n=3) + Counts(np.array([0, 1]), n=1)
+        >>> both.cells.tolist(), both.n
+        ([1, 3], 4)
     """
 
     cells: npt.NDArray[np.int64]
@@ -86,8 +115,25 @@ class Counts:
 class Estimate:
     """Unbiased estimates of the fraction of each answer, with their standard errors.
 
-    The estimates are as they come: they may be negative and need not sum to one. Post-processing
-    is a step of its own (:mod:`shoal.estimate`).
+    The estimates are as they come: they may be negative and need not sum to one.
+    Post-processing is a step of its own (:func:`shoal.estimate.on_simplex`).
+
+    Args:
+        frequencies: The estimated fraction of each answer.
+        standard_errors: Of each of them, given the data: they count the noise alone.
+        n: How many people reported.
+        variance_slope: By how much the variance grows with the fraction.
+        step: By how much one message moves a fraction.
+        granularity: The step, where so few messages tell that it shows.
+        empty_error: Standard error of an answer that nobody gave, if it is another.
+
+    Example:
+        >>> estimate = Estimate(np.array([0.7, 0.3]), np.array([0.1, 0.1]), n=1000)
+        >>> estimate.counts.round().tolist()
+        [700.0, 300.0]
+        >>> low, high = estimate.interval(0.95)
+        >>> bool(low[0] < 0.7 < high[0])
+        True
     """
 
     frequencies: Array
@@ -126,7 +172,22 @@ class Estimate:
         return high >= value - _TIE, low < value + _TIE
 
     def noise_floor(self, level: float = 0.95) -> Array:
-        """What an answer must reach so that, with probability ``level``, no mere noise does."""
+        """What an answer must reach so that, with probability ``level``, no mere noise does.
+
+        Args:
+            level: The probability, for all answers together.
+
+        Returns:
+            A fraction for each answer.
+
+        Raises:
+            InvalidArgumentError: ``level`` is not in (0, 1).
+
+        Example:
+            >>> estimate = Estimate(np.array([0.9, 0.01]), np.full(2, 0.05), n=100)
+            >>> (estimate.frequencies >= estimate.noise_floor()).tolist()
+            [True, False]
+        """
         checks.open_probability(level=level)
         each = -math.expm1(math.log(level) / self.frequencies.size)
         empty = self.standard_errors if self.empty_error is None else self.empty_error
@@ -230,7 +291,16 @@ def score_limits(estimates: Array, *, n: int, noise: Noise, outside: float) -> t
 class MeanEstimate:
     """An unbiased estimate of the mean of everybody's number.
 
-    Its confidence limits are those of the ``noise`` of the reports, and of a normal law without.
+    Args:
+        mean: The estimate, in the units of the data.
+        standard_error: Of the estimate, given the data: it counts the noise alone.
+        n: How many people reported.
+        noise: What randomizing adds to one report, from which confidence limits follow; None
+            takes a normal law.
+
+    Example:
+        >>> MeanEstimate(36.6, 0.1, n=1000).sum
+        36600.0
     """
 
     mean: float
@@ -266,7 +336,16 @@ class MeanEstimate:
 class VectorEstimate:
     """An unbiased estimate of the mean of everybody's vector.
 
-    Its confidence limits are those of the ``noise`` of the reports, and of a normal law without.
+    Args:
+        mean: The estimate, a number for each coordinate.
+        standard_errors: Of each coordinate, given the data: they count the noise alone.
+        n: How many people reported.
+        noise: What randomizing adds to one report, from which confidence limits follow; None
+            takes a normal law.
+
+    Example:
+        >>> VectorEstimate(np.array([0.5, -0.5]), np.array([0.1, 0.1]), n=100).sum.tolist()
+        [50.0, -50.0]
     """
 
     mean: Array

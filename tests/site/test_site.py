@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 import browser_kit
+import components
 from repository import ROOT
 
 SITE = ROOT / "docs" / "_build" / "html"
@@ -92,6 +93,8 @@ def test_every_link_leads_to_a_page_and_to_a_place_on_it():
             if there is None:
                 continue
             file, anchor = there
+            if file.name == "calculator.js" and components.recorded("node") is None:
+                continue  # the page says that its script was not built
             known = pages().get(file)
             if not file.is_file() or (known and anchor and anchor not in known.anchors):
                 broken.append(f"{path.relative_to(SITE)}: {link}")

@@ -22,7 +22,8 @@
  * Associated and Independent Random Variables", J. Theor. Probab. 2000). Both laws are put on grids
  * with their means kept. C goes in steps of a few: d takes the largest C of a step, R the others of
  * that, and the middle term the smallest. What is cut off at the ends has a probability below e^−z
- * each, by Bernstein's inequality, and counts α at most.
+ * each, by Bernstein's inequality, and counts α at most. A page that has more room than a device brings
+ * a finer law of R (`calculator/others.ts`).
  */
 
 const STEPS = 2000; // C goes in steps of its mean over so many
@@ -50,7 +51,7 @@ export const anyLaw = (epsilon: number): Law => {
 };
 
 /** A law of numbers: `mass[i]` at `first + i * step`. */
-interface Grid {
+export interface Grid {
   first: number;
   step: number;
   mass: Float64Array;
@@ -95,34 +96,39 @@ function joined(one: Grid, nodes: number, other = NONE, scale = 1): Grid {
 
 const NONE = binomial(0, 0, 0);
 
+/** The law of R of so many others, or of fewer, in parts with their shares. C takes so many values (`counts`)
+ *  in steps of `size`; from step to step there are fewer others. */
+export type Others = (law: Law, others: number, z: number, size: number, counts: number) => readonly (readonly [number, Grid])[];
+
+const apart: Others = ({ a, q, both = 0 }, others, z) => {
+  const some = (p: number) => joined(binomial(others, Math.min(1, p / (1 - 2 * q)), z), FEW);
+  return [[1, joined(some(1 - (a + 1) * q - a * both), FEW, some(both), a)]];
+};
+
 /** δ(ε) of n people, but for what is cut off: it is 10⁻⁵ of this δ at most. */
-function curve({ a, q, both = 0 }: Law, n: number, delta: number): (epsilon: number) => number {
+function curve(law: Law, n: number, delta: number, othersOf: Others, finer = 1): (epsilon: number) => number {
+  const { a, q } = law;
   const people = Math.min(n, MOST_PEOPLE);
-  const away = 1 - 2 * q;
-  const neither = 1 - (a + 1) * q - a * both;
   const z = Math.log((3e6 * a * a) / delta);
   const whole = binomial(people, 2 * q, z);
-  const size = Math.ceil((2 * q * people) / STEPS);
-  const steps: { p: number; least: number; most: number; signs: Grid; others: Grid }[] = [];
+  const size = Math.ceil((2 * q * people) / STEPS / finer);
+  const steps: (readonly [p: number, least: number, most: number, signs: Grid, others: Grid])[] = [];
   for (let i = 0; i < whole.mass.length; i += size) {
     const part = whole.mass.subarray(i, i + size);
     const least = whole.first + i;
     const most = least + part.length - 1;
-    const some = (p: number) => joined(binomial(people - most, Math.min(1, p / away), z), FEW);
-    steps.push({
-      p: part.reduce((sum, w) => sum + w, 0),
-      least,
-      most,
-      signs: joined(binomial(most, 0.5, z), NODES),
-      others: joined(some(neither), FEW, some(both), a),
-    });
+    const signs = joined(binomial(most, 0.5, z), NODES * finer);
+    const p = part.reduce((sum, w) => sum + w, 0);
+    for (const [share, others] of othersOf(law, people - most, z, size, whole.mass.length)) {
+      steps.push([p * share, least, most, signs, others]);
+    }
   }
 
   return (epsilon) => {
     const beta = Math.expm1(epsilon);
     const alpha = ((a - 1) * (beta + 2)) / 2;
     let sum = 0;
-    for (const { p, least, most, signs, others } of steps) {
+    for (const [p, least, most, signs, others] of steps) {
       // Both from their upper ends: the more the others tell, the further out d has to be.
       let i = signs.mass.length;
       let weight = 0;
@@ -145,12 +151,17 @@ function curve({ a, q, both = 0 }: Law, n: number, delta: number): (epsilon: num
 }
 
 /** ε that n people give each other at δ, or ε₀ if the crowd adds nothing. */
-export const crowdEpsilon = (law: Law, n: number, delta: number): number => solved(curve(law, n, delta), law, delta);
+export const crowdEpsilon = (law: Law, n: number, delta: number, others = apart, finer?: number): number =>
+  solved(curve(law, n, delta, others, finer), law, delta);
+
+/** At most the δ of n people at ε, near this δ: what is cut off is counted. */
+export const crowdDelta = (law: Law, n: number, delta: number, epsilon: number, others: Others): number =>
+  curve(law, n, delta, others)(epsilon) + LOST * delta;
 
 function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number): number {
   const target = delta * (1 - LOST);
   let low = 0;
-  let high = Math.log(a);
+  let high = deltaAt(0) <= target ? 0 : Math.log(a);
   while (high - low > 1e-6 * high) {
     const middle = (low + high) / 2;
     if (deltaAt(middle) <= target) high = middle;
@@ -175,7 +186,7 @@ function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number)
 export function composedEpsilon(questions: readonly (readonly Law[])[], times: number, n: number, delta: number): number {
   const cut = (CUT * delta) / (times * questions.length);
   const logMoments = questions.map((laws) => {
-    const curves = laws.map((law) => curve(law, n, cut));
+    const curves = laws.map((law) => curve(law, n, cut, apart));
     const last = Math.max(...laws.map((law, i) => solved(curves[i]!, law, cut)));
     const points = Array.from({ length: POINTS + 1 }, (_, i) => (last * i) / POINTS);
     const tells = points.map((epsilon) => Math.max(...curves.map((each) => each(epsilon))) + LOST * cut);

@@ -34,13 +34,21 @@ const parity = (value: number): number => {
   return odd;
 };
 
+/** The place of an answer in the public order of all k, in blocks of this size. */
+export function homeOf(answer: number, k: number, size: number): number {
+  const start = word((BigInt(k) * GOLDEN) ^ BigInt(size)) * GOLDEN;
+  const order = (each: number) => mixed(word((BigInt(each) + word(start)) * GOLDEN));
+  const own = order(answer);
+  let home = 0;
+  for (let other = 0; other < k; other++) if (order(other) < own) home++;
+  return home;
+}
+
 const hadamard: Maker = ({ epsilon: stated }, sampler, k) => {
   must(has(sampler, "blocks high low total width"));
   const [blocks, size] = [whole(sampler.blocks), whole(sampler.width, 2)];
   must(size <= 1 << 25 && !(size & (size - 1)) && blocks * (size - 1) >= k);
   const { high, low, total, epsilon, a, each } = odds(sampler, stated, 1, 2 * blocks - 1);
-  const start = word((BigInt(k) * GOLDEN) ^ BigInt(size)) * GOLDEN;
-  const order = (answer: number) => mixed(word((BigInt(answer) + word(start)) * GOLDEN));
   const laws: Law[] = [];
   if (k > blocks) laws.push({ a, q: each / 2, both: each / 2 });
   if (blocks > 1) laws.push({ a, q: each });
@@ -48,9 +56,7 @@ const hadamard: Maker = ({ epsilon: stated }, sampler, k) => {
     epsilon,
     laws,
     ...numbered(blocks * size, (truth, below) => {
-      const own = order(truth);
-      let home = 0;
-      for (let other = 0; other < k; other++) if (order(other) < own) home++;
+      const home = homeOf(truth, k, size);
       const pattern = 1 + Math.floor(home / blocks);
       const drawn = pick(below, total) - (high - low);
       let place = pick(below, size);

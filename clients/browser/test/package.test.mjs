@@ -21,7 +21,7 @@ before(() => {
   folder = mkdtempSync(join(tmpdir(), "shoal-package-"));
   printed = execFileSync(process.execPath, ["build.mjs", "--no-types"], {
     cwd: join(root, "clients", "browser"),
-    env: { ...process.env, SHOAL_DIST: join(folder, "dist"), SHOAL_ASSETS: join(folder, "assets") },
+    env: { ...process.env, SHOAL_DIST: join(folder, "dist"), SHOAL_ASSETS: join(folder, "assets"), SHOAL_SITE: join(folder, "site") },
     encoding: "utf8",
   });
   cpSync(join(folder, "dist"), join(folder, "offline"), { recursive: true });

@@ -54,10 +54,41 @@ def profile(
     honest_fraction: float = 1.0,
     honest_n: int | None = None,
 ) -> Profile:
-    """The whole curve delta(epsilon) of n shuffled reports.
+    """The whole curve δ(ε) of n shuffled reports.
 
-    >>> profile(local_epsilon=1, n=1000).delta(0.2) < 1e-8
-    True
+    Args:
+        randomizer: What every device runs; or a :class:`shoal.BlanketLaw`. Exactly one
+            of randomizer, local_epsilon and deletion_epsilon.
+        n: People who report, at least 1.
+        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
+        local_delta: δ₀ in [0, 1] beside local_epsilon: each is (ε₀, δ₀)-DP.
+        deletion_epsilon: Every report is within this much of one reference
+            distribution.
+        bound: "clones" or "optimal-clones" in place of the randomizer's own law.
+        participation: Probability in (0, 1] that a person reports, unseen by the
+            analyzer.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_n: The same as a number of people, in place of honest_fraction.
+
+    Returns:
+        A curve with ``delta(epsilon)``, ``epsilon(delta)``, ``lower_epsilon(delta)``,
+        ``renyi(order)`` and ``pld()``: upper bounds, but for the lower one. Curves
+        compose with ``*`` (rounds) and ``+``.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two that exclude each
+            other are given.
+        InvalidTypeError: ``randomizer`` is not one, and has no ``law()``.
+
+    References:
+        :doc:`The privacy blanket </theory/blanket>` for a randomizer, :doc:`optimal
+        clones </theory/optimal-clones>` for a local_epsilon, :doc:`/theory/approximate`
+        for a local_delta, :doc:`/theory/deletion`, :doc:`/theory/participation`.
+
+    Example:
+        >>> import shoal
+        >>> shoal.profile(local_epsilon=1, n=1000).delta(0.2) < 1e-8
+        True
     """
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
     return devices.profile(Crowd(n, honest_fraction, honest_n, participation), bound=bound)
@@ -79,18 +110,49 @@ def amplify(
     honest_fraction: float = 1.0,
     honest_n: int | None = None,
 ) -> Guarantee:
-    """The (epsilon, delta) that shuffling gives n reports.
+    """The (ε, δ) that shuffling gives n reports.
 
-    ``delta`` (the smaller of 1e-6 and 1/(10 n) unless said) asks for epsilon; ``epsilon`` asks for
-    delta instead. ``rounds`` adaptive rounds are composed by ``composition``. ``deletion_epsilon``
-    says that every report is within that much of one reference distribution (Gaussian noise on
-    bounded data, for example).
-    ``bound`` names a published bound; by default a known randomizer is accounted by its own law
-    and anything else by the optimal clones.
+    Args:
+        randomizer: What every device runs; or a :class:`shoal.BlanketLaw`. Exactly one
+            of randomizer, local_epsilon and deletion_epsilon.
+        n: People who report, at least 1.
+        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
+        delta: The δ at which ε is wanted; min(1e-6, 1/(10 n)) unless given.
+        epsilon: The ε at which δ is wanted instead.
+        local_delta: δ₀ in [0, 1] beside local_epsilon: each is (ε₀, δ₀)-DP.
+        deletion_epsilon: Every report is within this much of one reference
+            distribution, as with Gaussian noise on bounded data.
+        bound: The name of a published bound that :func:`shoal.compare` lists, in place
+            of the tightest one that is proved here.
+        rounds: Adaptive rounds of reports, composed.
+        composition: "pld", "renyi", "advanced", or "best" of them.
+        participation: Probability in (0, 1] that a person reports, unseen by the
+            analyzer.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_n: The same as a number of people, in place of honest_fraction.
 
-    >>> g = amplify(local_epsilon=4, n=100_000, delta=1e-6)
-    >>> round(g.epsilon, 4), g.theorem
-    (0.1182, 'optimal clones')
+    Returns:
+        A :class:`shoal.Guarantee` with ε and δ, the theorem, assumptions and a lower
+        bound.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two that exclude each
+            other are given.
+        InvalidTypeError: ``randomizer`` is not one, and has no ``law()``.
+        OutOfRegimeError: The published ``bound`` does not cover these parameters.
+        UnreachableTargetError: No ε is proved at so small a δ.
+        PrecisionError: δ is below what the composition can certify.
+
+    References:
+        :doc:`The privacy blanket </theory/blanket>` of a randomizer, :doc:`optimal
+        clones </theory/optimal-clones>` for a local_epsilon,
+        :doc:`/theory/composition`.
+
+    Example:
+        >>> import shoal
+        >>> g = shoal.amplify(local_epsilon=4, n=100_000, delta=1e-6)
+        >>> round(g.epsilon, 4), g.theorem
+        (0.1182, 'optimal clones')
     """
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
     crowd = Crowd(n, honest_fraction, honest_n, participation)
@@ -147,16 +209,43 @@ def local_epsilon(
     cap: float = LARGEST_LOCAL_EPSILON,
     near: float | None = None,
 ) -> float:
-    """The largest local epsilon, at most ``cap``, whose shuffled reports keep (epsilon, delta).
+    """The largest local ε, at most ``cap``, whose shuffled reports keep (ε, δ).
 
-    For any randomizers, or for a ``family``: a callable that takes ``epsilon=`` and returns a
-    randomizer or a law. The answer is rounded down: it keeps the target. Where a family takes
-    other sets of outputs as epsilon grows (subset selection, Hadamard response), delta falls there:
-    a little beyond a first answer is looked at, too. A search that begins ``near`` the answer, that
-    of a similar family, is quicker.
+    Rounded down: the answer keeps the target. Where a family takes other sets of
+    outputs as ε₀ grows (subset selection, Hadamard response) δ falls, and a little
+    beyond the first answer is looked at too.
 
-    >>> round(local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
-    10.06
+    Args:
+        family: A callable that takes ``epsilon=`` and returns a randomizer or a law,
+            such as ``partial(RandomizedResponse, k=4)``. None stands for any
+            randomizers.
+        epsilon: The target ε > 0 of the shuffled reports.
+        delta: The target δ; min(1e-6, 1/(10 n)) unless given.
+        n: People who report.
+        rounds: Adaptive rounds of reports, composed.
+        participation: Probability in (0, 1] that a person reports, unseen by the
+            analyzer.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_n: The same as a number of people, in place of honest_fraction.
+        cap: The largest ε₀ that is looked at.
+        near: A guess, such as the answer for a similar family: it only saves time.
+
+    Returns:
+        ε₀.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        InvalidTypeError: ``family`` is no such callable.
+        UnreachableTargetError: No ε₀, however small, keeps the target.
+
+    References:
+        :doc:`Solving for ε </theory/solving>`, on the theorems of
+        :func:`shoal.amplify`.
+
+    Example:
+        >>> import shoal
+        >>> round(shoal.local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
+        10.06
     """
     crowd = Crowd(n, honest_fraction, honest_n, participation)
     delta = default_delta(crowd.n) if delta is None else delta
@@ -270,10 +359,37 @@ def required_n(
     participation: float = 1.0,
     honest_fraction: float = 1.0,
 ) -> int:
-    """The smallest crowd whose shuffled reports keep (epsilon, delta).
+    """The smallest number of people whose shuffled reports keep (ε, δ).
 
-    >>> required_n(epsilon=1, local_epsilon=4, delta=1e-6)
-    2203
+    Args:
+        randomizer: What every device runs; or a :class:`shoal.BlanketLaw`. Exactly one
+            of randomizer, local_epsilon and deletion_epsilon.
+        epsilon: The target ε > 0.
+        delta: The target δ in (0, 1).
+        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
+        local_delta: δ₀ in [0, 1] beside local_epsilon.
+        deletion_epsilon: Every report is within this much of one reference
+            distribution.
+        rounds: Adaptive rounds of reports, composed.
+        participation: Probability in (0, 1] that a person reports, unseen by the
+            analyzer.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+
+    Returns:
+        n, the dishonest people included.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        InvalidTypeError: ``randomizer`` is not one, and has no ``law()``.
+        UnreachableTargetError: Not even 10¹⁵ people are enough.
+
+    References:
+        The theorems of :func:`shoal.amplify`; :doc:`/theory/solving`.
+
+    Example:
+        >>> import shoal
+        >>> shoal.required_n(epsilon=1, local_epsilon=4, delta=1e-6)
+        2203
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)

@@ -21,7 +21,24 @@ _KINDS = {"recalled": "recalled constant", "approximation": "approximation"}
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One bound's answer, or why it has none."""
+    """One bound's answer, or why it has none; :func:`shoal.compare` returns a list of them.
+
+    Attributes:
+        name: What ``amplify(bound=...)`` takes.
+        title: What the bound is called.
+        citation: Where it was published.
+        status: "proved", "recalled" (a constant from memory) or "approximation".
+        scope: Which randomizers it covers.
+        epsilon: Its ε, or None if it has no answer here.
+        lower: An ε that no analysis of the same claim can go below.
+        delta: The δ of both.
+        n: The honest people counted on.
+        local_epsilon: ε₀ of each report by itself.
+        remark: Why there is no answer, or what to know of it.
+
+    References:
+        :doc:`/theory/published-bounds`.
+    """
 
     name: str
     title: str
@@ -67,7 +84,7 @@ class Comparison:
 
 
 class Comparisons(list[Comparison], Tabular):
-    """Every bound for the same question, tightest first: a list that can show itself."""
+    """The list that :func:`shoal.compare` returns: every bound for one question, tightest first."""
 
     def records(self) -> list[dict[str, object]]:
         """A row for each bound, as plain values."""
@@ -125,10 +142,34 @@ def compare(
     honest_fraction: float = 1.0,
     honest_n: int | None = None,
 ) -> Comparisons:
-    """Every bound in the catalog for the same question, tightest first, those with no answer last.
+    """Every bound in the catalog for the same question, tightest first.
 
-    >>> compare(local_epsilon=4, n=100_000)[0].name
-    'optimal-clones'
+    Args:
+        randomizer: What every device runs. Either this or local_epsilon.
+        n: People who report, at least 1.
+        local_epsilon: ε₀ > 0 of any randomizers.
+        delta: The δ in (0, 1) at which ε is wanted.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_n: The same as a number of people, in place of honest_fraction.
+
+    Returns:
+        A list of comparisons, each with ``name``, ``epsilon`` (None if the bound has no
+        answer, and ``remark`` says why), ``certified`` and ``citation``; those without
+        an answer last. It prints itself as a table, and has ``to_polars()`` and
+        ``plot()``.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two that exclude each
+            other are given.
+        InvalidTypeError: ``randomizer`` is not one, and has no ``law()``.
+
+    References:
+        :doc:`/theory/published-bounds`; :doc:`/theory/lower-bounds`.
+
+    Example:
+        >>> import shoal
+        >>> shoal.compare(local_epsilon=4, n=100_000)[0].name
+        'optimal-clones'
     """
     devices = Devices(randomizer=randomizer, local_epsilon=local_epsilon)
     crowd = Crowd(n, honest_fraction, honest_n)

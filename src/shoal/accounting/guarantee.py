@@ -22,11 +22,34 @@ _TIGHT = 1e-3
 class Guarantee(Explained):
     """What is proved, on which side, and under which assumptions.
 
-    ``epsilon`` is an upper bound on the privacy loss at ``delta``; ``lower`` is a number that no
-    better analysis of the same claim can go below (an explicit randomizer and data set reach it),
-    computed when first asked for. ``local_epsilon`` (with ``local_delta``) holds even if everybody
-    else colludes. In a round each person makes so many ``reports`` on each of the ``columns``.
-    ``profile`` is the whole curve, where the guarantee is one point of it.
+    Returned by :func:`shoal.amplify`, and a field of every result that is private.
+
+    Attributes:
+        epsilon: Upper bound on the privacy loss at ``delta``, rounded up.
+        delta: The probability up to which ε may fail.
+        n: The honest people counted on.
+        local_epsilon: ε₀ of what one person sends, even if everybody else colludes.
+        theorem: What proves it.
+        assumptions: What it takes for granted, in words.
+        local_delta: δ₀ beside ε₀.
+        rounds: Rounds of reports that are composed.
+        columns: Questions that each person answers in a round.
+        reports: Reports that each person makes on each of them.
+        neighbouring: Which data sets count as neighbours.
+        trust: Who has to keep which promise.
+        lower_bound: Computes ``lower``.
+        profile: The whole curve δ(ε) of which this is one point, where there is one.
+
+    References:
+        :doc:`/theory/index` has a page for each theorem that ``theorem`` may name.
+
+    Example:
+        >>> import shoal
+        >>> g = shoal.amplify(local_epsilon=4, n=100_000, delta=1e-6)
+        >>> round(g.lower, 4) < round(g.epsilon, 4) < g.local_epsilon
+        True
+        >>> g.neighbours
+        "replacement: one person's datum becomes any other"
     """
 
     epsilon: float

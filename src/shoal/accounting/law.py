@@ -63,18 +63,32 @@ PairLike = PairLaw | Iterable[AtomLike]
 
 @dataclass(frozen=True, init=False)
 class BlanketLaw:
-    """Atoms, one list per inequivalent ordered pair of inputs; delta is the maximum over them.
+    """A blanket law: atoms, one list for each inequivalent ordered pair of inputs.
 
-    ``pairs`` takes lists of ``(mass, rho0, rho1)``, or one such list. Both orders of a pair are
-    covered: a list that is not its own mirror image gets the mirror image added.
-    ``witnesses`` makes exact laws of explicit neighbouring data sets (the blanket replaced by what
-    the others really send, so their mass is 1): whatever they give is a lower bound on what any
-    analysis of the same claim can prove.
+    δ(ε) is the maximum over the lists. Both orders of a pair are covered: a list that is not
+    its own mirror image gets the mirror image added. Anything with a ``law()`` that returns
+    one is a randomizer to :func:`shoal.amplify`.
 
-    >>> e = math.e
-    >>> hadamard = BlanketLaw([(0.5 / (e + 1), a, b) for a in (e, 1.0) for b in (e, 1.0)])
-    >>> round(hadamard.local_epsilon, 12)
-    1.0
+    Args:
+        pairs: Lists of atoms ``(mass, rho0, rho1)``, or one such list: the blanket's mass
+            of an outcome, and the ratios to the blanket of its probabilities under both inputs.
+        witnesses: Makes exact laws of explicit neighbouring data sets (the blanket replaced
+            by what the others really send, so their mass is 1): they give lower bounds.
+        claim: The theorem, its scope and the ε₀ that is claimed; by default what the atoms say.
+
+    Raises:
+        InvalidTableError: The atoms are not those of a blanket (a ratio below 1, a mass above
+            1), or exceed the ε₀ that is claimed.
+
+    References:
+        Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019;
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> e = math.e
+        >>> hadamard = BlanketLaw([(0.5 / (e + 1), a, b) for a in (e, 1.0) for b in (e, 1.0)])
+        >>> round(hadamard.local_epsilon, 12)
+        1.0
     """
 
     pairs: tuple[PairLaw, ...]

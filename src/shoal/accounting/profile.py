@@ -202,13 +202,25 @@ def convex_minorant(x: Array, y: Array) -> Array:
 
 @dataclass(frozen=True)
 class PrivacyProfile(Curve):
-    """delta(epsilon) of n shuffled reports under a blanket law, an upper bound everywhere.
+    """The curve δ(ε) of n shuffled reports under a blanket law, an upper bound everywhere.
 
-    ``n`` counts the honest reports; replacement of one person's datum; both orders covered.
+    For the replacement of one person's datum, both orders covered. :func:`shoal.profile` makes
+    one. Profiles compose: ``profile * 10`` is ten rounds, ``first + second`` two collections.
 
-    >>> profile = PrivacyProfile(BlanketLaw.generic(4.0), n=100_000)
-    >>> round(profile.epsilon(1e-6), 4)
-    0.1182
+    Args:
+        law: The blanket law of what devices run.
+        n: Honest reports, at least 1.
+
+    Raises:
+        InvalidArgumentError: ``n`` is no whole number >= 1.
+
+    References:
+        :doc:`/theory/blanket`; :doc:`/theory/integral` for how it is evaluated.
+
+    Example:
+        >>> profile = PrivacyProfile(BlanketLaw.generic(4.0), n=100_000)
+        >>> round(profile.epsilon(1e-6), 4)
+        0.1182
     """
 
     law: BlanketLaw

@@ -77,19 +77,43 @@ def audit(
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """A statistically valid lower bound on epsilon, and whether it refutes what is claimed.
+    """A statistically valid lower bound on ε, and whether it refutes what is claimed.
 
-    ``device`` is a mechanism of Shoal, a table R[x, y], an object with a ``randomize`` method, a
-    function of one value, or one of :class:`Function`, :class:`WholePipeline`, :class:`Program`.
-    It runs ``runs`` times on each of two neighbouring data sets of ``n`` people. Claims that are
-    not stated are what the accountant proves for the mechanism, or for the one ``declared``.
-    ``inputs`` are data worth trying; ``data`` is (x0, x1, what everybody else holds).
+    The device runs ``runs`` times on each of two neighbouring data sets of n people.
+    Claims that are not stated are what the accountant proves.
 
-    >>> from shoal.randomizers.response import RandomizedResponse
-    >>> device = RandomizedResponse(k=2, epsilon=2.0)
-    >>> result = audit(device, n=20, delta=1e-3, runs=20_000)
-    >>> result.verdict, 1.8 < result.local_lower < 2
-    ('consistent', True)
+    Args:
+        device: A mechanism of Shoal, a table R[x, y], an object with a ``randomize``
+            method, a function of one value, or a ``Function``, ``WholePipeline`` or
+            ``Program`` of :mod:`shoal.auditing`.
+        n: People in the data sets.
+        epsilon: The ε that is claimed of the crowd.
+        delta: The δ of both claims; 0 only if epsilon is given.
+        local_epsilon: The ε₀ that is claimed of one report.
+        runs: Runs on each data set.
+        confidence: Probability in (0, 1) with which all lower bounds hold together.
+        data: (x0, x1, what everybody else holds); chosen by trials unless given.
+        inputs: Data worth trying.
+        declared: The mechanism that the device is said to be.
+        randomness: That of a simulation; None is secure.
+        progress: Called with the messages made and all.
+
+    Returns:
+        A :class:`shoal.auditing.Audit` with lower bounds, claims, and a verdict.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or nothing is claimed.
+        AuditedCodeError: The audited code failed: there is no verdict.
+
+    References:
+        :doc:`/theory/auditing`.
+
+    Example:
+        >>> import shoal
+        >>> device = shoal.RandomizedResponse(k=2, epsilon=2.0)
+        >>> result = shoal.audit(device, n=20, delta=1e-3, runs=20_000)
+        >>> result.verdict, 1.8 < result.local_lower < 2
+        ('consistent', True)
     """
     n = checks.count(n=n)
     expected = f"n <= {MOST_PEOPLE:,}, as every run makes everybody's messages (audit fewer)"

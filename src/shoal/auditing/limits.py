@@ -40,14 +40,30 @@ def lower_bound(
     delta: float,
     confidence: float,
 ) -> float:
-    """An epsilon that the pipeline is above at this delta; right with probability ``confidence``.
+    """An ε that the pipeline is above at this δ; right with probability ``confidence``.
 
-    ``successes_p`` of ``runs_p`` independent runs on one data set, and ``successes_q`` of
-    ``runs_q`` on a neighbouring one, are in an event that was fixed before them. 0 if nothing is
-    known.
+    The event has to be fixed before the runs that are counted here.
 
-    >>> round(lower_bound(731, 1000, 269, 1000, delta=0.0, confidence=0.95), 3)
-    0.859
+    Args:
+        successes_p: Runs on one data set that are in the event.
+        runs_p: Independent runs on it.
+        successes_q: Runs on a neighbouring data set that are in the event.
+        runs_q: Independent runs on that.
+        delta: δ in [0, 1].
+        confidence: Probability in (0, 1).
+
+    Returns:
+        ε, 0 if nothing is known.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    References:
+        :doc:`/theory/auditing`.
+
+    Example:
+        >>> round(lower_bound(731, 1000, 269, 1000, delta=0.0, confidence=0.95), 3)
+        0.859
     """
     _check_sample(successes_p, runs_p, "successes_p", "runs_p")
     _check_sample(successes_q, runs_q, "successes_q", "runs_q")
@@ -58,13 +74,27 @@ def lower_bound(
 
 
 def coin_bound(first: int, second: int, runs: int, *, delta: float, confidence: float) -> float:
-    """The same if a fair coin chose the data set of each of ``runs`` runs.
+    """The same as ``lower_bound`` if a fair coin chose the data set of each run.
 
-    ``first`` of them were on the first data set and in the event, ``second`` on the second and in
-    the event.
+    Args:
+        first: Runs on the first data set that are in the event.
+        second: Runs on the second that are in the event.
+        runs: Independent runs on both together.
+        delta: δ in [0, 1].
+        confidence: Probability in (0, 1).
 
-    >>> round(coin_bound(731, 269, 2000, delta=0.0, confidence=0.95), 3)
-    0.881
+    Returns:
+        ε, 0 if nothing is known.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    References:
+        :doc:`/theory/auditing`.
+
+    Example:
+        >>> round(coin_bound(731, 269, 2000, delta=0.0, confidence=0.95), 3)
+        0.881
     """
     checks.count(0, first=first)
     checks.count(0, second=second)

@@ -27,10 +27,26 @@ _VERDICTS: dict[Verdict, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One event, counted in both worlds.
+    """One event that :func:`shoal.audit` counted on both data sets.
 
-    ``inside`` of the ``runs`` on the first and on the second data set were in the event. With
-    ``swapped`` it is likelier on the second. ``edges`` and ``histograms`` show the statistic.
+    Attributes:
+        claim: "crowd" or "local".
+        claimed: The ε that is claimed.
+        lower: The ε that is proved from below.
+        delta: The δ of both.
+        statistic: What was computed of each run, in words.
+        event: When a run is in the event, in words.
+        threshold: The value that the statistic is compared with.
+        at_least: Whether the event is to be at or above it.
+        swapped: Whether it is likelier on the second data set.
+        data: The two data sets, in words.
+        runs: On the first and on the second data set.
+        inside: How many of them were in the event.
+        edges: Of the histograms.
+        histograms: The statistic on both data sets.
+
+    References:
+        :doc:`/theory/auditing`.
     """
 
     claim: Literal["crowd", "local"]
@@ -78,14 +94,26 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(Explained):
-    """Lower bounds on epsilon, from running the pipeline, beside what is claimed.
+    """Lower bounds on ε that :func:`shoal.audit` found, beside what is claimed.
 
-    All lower bounds hold together with probability ``confidence`` or more, whatever the pipeline
-    does, if its runs are independent. "consistent" is not a proof: a flaw that this audit does not
-    look for, or that so many runs do not show, stays unseen.
+    All lower bounds hold together with probability ``confidence`` or more, whatever the
+    pipeline does, if its runs are independent. "consistent" is not a proof: a flaw that this
+    audit does not look for, or that so many runs do not show, stays unseen.
 
-    ``inputs`` were tried, of ``screened`` that there were to choose from. ``unread`` is the
-    fraction of messages that never repeat and have no part by which inputs were told apart.
+    Attributes:
+        name: What was audited.
+        n: People in the data sets.
+        runs: Runs on each of them.
+        confidence: Of all lower bounds together.
+        evidence: Of the crowd's ε.
+        local_evidence: Of one report's ε₀, if one is claimed.
+        inputs: Data that were tried.
+        screened: How many there were to choose from.
+        unread: Fraction of messages that never repeat and have no part by which inputs were
+            told apart.
+
+    References:
+        :doc:`/theory/auditing`.
     """
 
     name: str

@@ -70,7 +70,17 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """One person holds ``first`` or ``second``; ``others`` is what everybody else holds."""
+    """Two data sets for :func:`shoal.audit` that differ in one person.
+
+    Args:
+        first: What that person holds in one.
+        second: What they hold in the other.
+        others: What everybody else holds.
+
+    Example:
+        >>> Neighbours(0, 1, (0, 0)).inputs
+        (0, 1)
+    """
 
     first: Hashable
     second: Hashable
@@ -177,7 +187,16 @@ def checked_inputs(inputs: object) -> tuple[Hashable, ...]:
 
 
 class AuditedCodeError(ShoalError):
-    """The audited code failed, so there is no verdict at all."""
+    """The audited code failed, so there is no verdict at all.
+
+    Attributes:
+        subject: What was audited.
+        reason: What it raised, and where.
+
+    Example:
+        >>> print(AuditedCodeError("coin", "ZeroDivisionError"))
+        coin failed: ZeroDivisionError; nothing was concluded
+    """
 
     def __init__(self, subject: str, reason: str) -> None:
         self.subject, self.reason = subject, reason
@@ -323,8 +342,18 @@ class Listed(TakesAnswers):
 class Function(_Devices):
     """Somebody's device, shuffled by Shoal.
 
-    ``call`` takes one value and returns its message; ``vectorized`` says that it takes an array of
-    values and returns as many messages. An object with a ``randomize`` method is the latter.
+    Args:
+        call: Takes one value and returns its message. If it has a parameter ``randomness``, it
+            is given one.
+        vectorized: Whether it takes an array of values and returns as many messages.
+        label: What the audit calls it; the function's name unless given.
+
+    Raises:
+        InvalidArgumentError: ``call`` cannot be called.
+
+    Example:
+        >>> Function(lambda value: value, label="no noise").name
+        'no noise'
     """
 
     def __init__(self, call: Callable[..., Any], vectorized: bool = False, label: str = "") -> None:  # noqa: FBT001, FBT002
@@ -346,8 +375,18 @@ class Function(_Devices):
 class WholePipeline(Subject):
     """Somebody's randomizing and shuffling: a function of everybody's values.
 
-    It returns the messages in the order in which the analyzer receives them. Devices cannot be told
-    from the rest, and there may be any number of messages.
+    Devices cannot be told from the rest, and there may be any number of messages.
+
+    Args:
+        call: Takes everybody's values, and returns the messages in the order in which the
+            analyzer receives them.
+
+    Raises:
+        InvalidArgumentError: ``call`` cannot be called.
+
+    Example:
+        >>> WholePipeline(sorted).name
+        'sorted'
     """
 
     alone = False
@@ -372,8 +411,19 @@ class WholePipeline(Subject):
 class Program(_Devices):
     """A program as a device, shuffled by Shoal.
 
-    It is started for many lines at once, never by a shell, and has to answer within ``timeout``
-    seconds. Runs are independent only if every line's randomness is.
+    It is started for many lines at once, never by a shell: a value a line in, a message a line
+    out. Runs are independent only if every line's randomness is.
+
+    Args:
+        words: The program and its arguments, as a list or as a shell would take a line apart.
+        timeout: Seconds within which it has to answer, > 0.
+
+    Raises:
+        InvalidArgumentError: There is no program, or ``timeout`` is out of its range.
+
+    Example:
+        >>> Program("python noise.py --epsilon 1").words
+        ('python', 'noise.py', '--epsilon', '1')
     """
 
     def __init__(self, words: str | Sequence[str], timeout: float = 600.0) -> None:

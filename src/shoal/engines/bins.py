@@ -56,8 +56,16 @@ _DIGITS = 6
 class Bins:
     """Neighbouring intervals: from an edge up to, but not including, the next one.
 
-    Edges are numbers, or days since 1970 for ``dates``. Of ``whole`` numbers (days are) the last
-    edge is one above the largest; else the largest number is in the last bin.
+    Args:
+        edges: Numbers in ascending order, or days since 1970 for dates. Of whole numbers the
+            last edge is one above the largest; else the largest number is in the last bin.
+        labels: What each bin is called.
+        whole: Whether the numbers are whole; days are.
+        dates: Whether edges are days since 1970.
+
+    Example:
+        >>> Bins.of(4, (0, 100), n=1000).labels
+        ('0–24', '25–49', '50–74', '75–100')
     """
 
     edges: tuple[float, ...]
@@ -261,12 +269,24 @@ class Bins:
 
 
 def worthwhile(n: int, epsilon: float) -> int:
-    """How many bins n people and epsilon are worth, whatever the data.
+    """How many bins n people and ε are worth, whatever the data.
 
-    The error of a cumulative count grows with the bins, and what a bin hides falls with them. With
-    noise of about 8/epsilon people per bin (the error of one message each; a curator has 2.8) the
-    middle of k bins is off by 4 √k/(n epsilon) of the people, and half a bin is 1/(2k) of them if
-    they are spread evenly. Both are the same at k = (n epsilon/8)^(2/3).
+    The error of a cumulative count grows with the bins, and what a bin hides falls with
+    them. With noise of about 8/ε people per bin (the error of one message each; a
+    curator has 2.8) the middle of k bins is off by 4 √k/(n ε) of the people, and half a
+    bin is 1/(2k) of them if they are spread evenly. Both are the same at k = (n
+    ε/8)^(2/3).
+
+    Args:
+        n: People who report.
+        epsilon: ε > 0.
+
+    Returns:
+        A number of bins, from 4 to 100.
+
+    Example:
+        >>> worthwhile(1_000, 1.0)
+        25
     """
     return min(max(round(math.cbrt(n * epsilon / 8) ** 2), FEWEST), MOST_AUTOMATIC)
 

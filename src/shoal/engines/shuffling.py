@@ -20,12 +20,24 @@ ORDERLESS = (
 
 
 def shuffle(reports: Reports, *, randomness: Randomness | None = None) -> Batch:
-    """The messages in a uniformly random order, from a secure source unless one is given.
+    """Everybody's reports in a uniformly random order: what the analyzer receives.
 
-    Envelopes are taken apart: the messages of one person do not stay together.
+    Args:
+        reports: What ``randomize`` returned: one message per person, or envelopes of
+            several, which are taken apart.
+        randomness: That of a simulation; None is secure.
 
-    >>> sorted(shuffle(np.array([3, 1, 2])).messages.tolist())
-    [1, 2, 3]
+    Returns:
+        A :class:`shoal.Batch`.
+
+    Raises:
+        InvalidArgumentError: There is no report.
+
+    Example:
+        >>> import shoal
+        >>> device = shoal.RandomizedResponse(k=4, epsilon=2.0)
+        >>> shoal.shuffle(device.randomize([0, 1, 2, 3, 0])).n
+        5
     """
     people = len(reports) if isinstance(reports, Envelopes) else None
     rows = np.asarray(reports.messages if isinstance(reports, Envelopes) else reports)

@@ -26,7 +26,15 @@ noise_floor = Estimate.noise_floor
 
 @dataclass(frozen=True)
 class Ranked:
-    """One of the top answers."""
+    """One of the top answers, as :func:`shoal.estimate.top` ranks them.
+
+    Attributes:
+        index: The number of the answer.
+        frequency: Its estimated fraction.
+        standard_error: Of the fraction.
+        significant: Whether it stands out from answers that nobody gave.
+        separated: Whether its simultaneous interval lies above those of all answers after it.
+    """
 
     index: int
     frequency: float
@@ -36,7 +44,25 @@ class Ranked:
 
 
 def top(estimate: Estimate, size: int, level: float = 0.95) -> list[Ranked]:
-    """The answers with the largest estimates, marked for what can be said about them."""
+    """The answers with the largest estimates, marked for what can be said about them.
+
+    Args:
+        estimate: Estimated fractions.
+        size: How many answers, at least 1.
+        level: Confidence of the marks, for all answers together.
+
+    Returns:
+        A list of :class:`shoal.estimate.Ranked`, the largest first.
+
+    Raises:
+        InvalidArgumentError: ``size`` is no whole number >= 1, or ``level`` not in (0,
+            1).
+
+    Example:
+        >>> estimate = Estimate(np.array([0.1, 0.6, 0.3]), np.full(3, 0.01), n=10_000)
+        >>> [(each.index, each.separated) for each in top(estimate, 2)]
+        [(1, True), (2, True)]
+    """
     size = min(checks.count(size=size), estimate.frequencies.size)
     order = np.argsort(-estimate.frequencies, kind="stable")
     floor = estimate.noise_floor(level)
@@ -62,8 +88,23 @@ def top(estimate: Estimate, size: int, level: float = 0.95) -> list[Ranked]:
 def on_simplex(estimate: Estimate) -> Array:
     """The fractions nearest to the estimates: none negative, all summing to one.
 
-    The Euclidean projection onto the simplex (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008),
-    called Norm-Sub in the frequency-estimation literature. No longer unbiased.
+    The Euclidean projection onto the simplex, called Norm-Sub in the literature on
+    frequency estimation. No longer unbiased.
+
+    Args:
+        estimate: Estimated fractions.
+
+    Returns:
+        The projected fractions, in the same order.
+
+    References:
+        Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient Projections onto the ℓ1-Ball
+        for Learning in High Dimensions", ICML 2008.
+
+    Example:
+        >>> estimate = Estimate(np.array([0.9, 0.3, -0.1]), np.full(3, 0.1), n=100)
+        >>> on_simplex(estimate).round(3).tolist()
+        [0.8, 0.2, 0.0]
     """
     ordered = np.sort(estimate.frequencies)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
@@ -75,7 +116,21 @@ def on_simplex(estimate: Estimate) -> Array:
 def above_noise(estimate: Estimate, level: float = 0.95) -> Array:
     """The estimates, with those that could be noise set to zero.
 
-    With probability ``level`` no answer that nobody gave is left over.
+    Args:
+        estimate: Estimated fractions.
+        level: Probability with which no answer that nobody gave is left over.
+
+    Returns:
+        The fractions in the same order, 0 where an answer does not reach
+        ``estimate.noise_floor(level)``.
+
+    Raises:
+        InvalidArgumentError: ``level`` is not in (0, 1).
+
+    Example:
+        >>> estimate = Estimate(np.array([0.9, 0.01]), np.full(2, 0.05), n=100)
+        >>> above_noise(estimate).tolist()
+        [0.9, 0.0]
     """
     return np.where(estimate.frequencies >= estimate.noise_floor(level), estimate.frequencies, 0.0)
 
@@ -86,15 +141,34 @@ def above_noise(estimate: Estimate, level: float = 0.95) -> Array:
 def covariance(randomizer: CategoryRandomizer, estimate: Estimate) -> Array:
     """The covariance matrix of the estimated fractions, one row and column per answer.
 
-    Given the data, an estimate is the mean of one score vector per message, f = (1/n) sum g(y_i),
-    with E[g(y) | x] the unit vector of x. So its covariance is
+    Given the data, an estimate is the mean of one score vector per message, f = (1/n) Σ
+    g(y_i), with E[g(y) | x] the unit vector of x. So its covariance is
 
-        (1/n) sum_x f_x ( E[g g^T | x] - e_x e_x^T ),
+        (1/n) Σ_x f_x ( E[g gᵀ | x] − e_x e_xᵀ ),
 
-    evaluated with the estimated fractions, in which it is linear and hence without bias.
+    evaluated with the estimated fractions, in which it is linear and hence without
+    bias.
 
-    For randomizers with numbered messages and for unary encoding (whose bits are independent);
-    local hashing and subset selection have no such formula here.
+    Args:
+        randomizer: One with numbered messages, or unary encoding (whose bits are
+            independent).
+        estimate: What it estimated.
+
+    Returns:
+        A matrix of k rows and columns.
+
+    Raises:
+        InvalidArgumentError: The estimate is of another number of answers, the
+            randomizer has no such formula (local hashing, subset selection), or the
+            matrix is too large.
+
+    Example:
+        >>> from shoal import RandomizedResponse
+        >>> device = RandomizedResponse(k=2, epsilon=1.0)
+        >>> estimate = device.estimate(Counts(np.array([60, 40]), 100))
+        >>> matrix = covariance(device, estimate)
+        >>> bool(np.isclose(matrix[0, 0], estimate.standard_errors[0] ** 2))
+        True
     """
     shape = estimate.frequencies.shape
     expected = f"an estimate of {randomizer.k} answers"

@@ -32,17 +32,24 @@ _SPARSE = 4
 
 @dataclass(frozen=True, eq=False)
 class HeavyHitters:
-    """Texts that many hold, the most frequent first, with estimated numbers of holders.
+    """Texts that many hold, the most frequent first: what ``heavy_hitters`` finds in a batch.
 
-    With probability ``1 - beta`` at least, over the noise and the hash tables and whatever people
-    hold, both are true: every text listed has holders, and all texts with at least ``threshold``
-    holders are listed or ``complete`` is False. ``thresholds[d - 1]`` is the threshold of texts
-    with d levels, that is of less than ``cuts[d - 1]`` bytes; ``threshold`` is the largest, that of
-    the longest. They depend on the data, and are at most what
-    :meth:`~shoal.protocols.prefixes.PrefixMechanism.thresholds` states without them.
+    With probability 1 − beta at least, over the noise and the hash tables and whatever people
+    hold, both are true: every text listed has holders, and all texts with at least
+    ``threshold`` holders are listed or ``complete`` is False. Thresholds depend on the data, and
+    are at most what ``thresholds`` of the mechanism states without them. An example is at
+    :func:`shoal.estimate.hitters.heavy_hitters`.
 
-    If ``complete`` is False, more prefixes stood out than are followed: frequent texts may be
-    missing.
+    Attributes:
+        texts: The texts.
+        counts: Estimated numbers of holders.
+        standard_errors: Of the counts.
+        n: How many people reported.
+        beta: Probability with which the list may be wrong.
+        thresholds: Those of texts with 1, 2, ... levels.
+        cuts: A text with d levels has less than ``cuts[d - 1]`` bytes.
+        complete: If not, more prefixes stood out than are followed: frequent texts may be
+            missing.
     """
 
     texts: tuple[str, ...]
@@ -87,7 +94,29 @@ class HeavyHitters:
 def heavy_hitters(
     mechanism: PrefixMechanism, batch: Batch | Counts, *, beta: float = BETA
 ) -> HeavyHitters:
-    """Find the texts that many hold: level by level, then the whole texts that each ends in."""
+    """Find the texts that many hold: level by level, then the whole texts.
+
+    Args:
+        mechanism: What devices ran.
+        batch: Their shuffled messages, or the counts of them.
+        beta: Probability in (0, 1) with which the list may be wrong.
+
+    Returns:
+        The texts, most frequent first, and from how many holders on none is missing.
+
+    Raises:
+        InvalidArgumentError: Counts of another tree, or ``beta`` out of its range.
+
+    Example:
+        >>> from shoal.protocols.prefixes import PrefixDummies
+        >>> from shoal.randomness import simulated
+        >>> target = {"n": 5_000, "epsilon": 1.0, "delta": 1e-6}
+        >>> made = PrefixDummies.calibrated(**target, length=2, alphabet="ab")
+        >>> texts = ["a"] * 3_000 + ["b"] * 2_000
+        >>> counts = made.tally(made.randomize(texts, randomness=simulated(1)))
+        >>> heavy_hitters(made, counts).texts
+        ('a', 'b')
+    """
     checks.open_probability(beta=beta)
     sent, tree = mechanism.counted(batch), mechanism.tree
     shape, last = sent.cells.shape, tree.levels - 1

@@ -14,6 +14,8 @@ from shoal import checks
 from shoal.figures import bounds, learning_curves, network, permuted_sgd, separation, testing_power
 from shoal.figures.drawing import Drawing
 
+__all__ = ["NAMES", "draw_all"]
+
 _MODULES = (bounds, learning_curves, separation, network, testing_power, permuted_sgd)
 DRAWINGS: tuple[Drawing, ...] = tuple(
     each for module in _MODULES for each in vars(module).values() if isinstance(each, Drawing)
@@ -28,10 +30,28 @@ def draw_all(
     progress: Callable[[str], None] | None = None,
     points: int | None = None,
 ) -> list[Path]:
-    """Draw every figure, or the one named ``only``, into ``out``; return the files written.
+    """Draw every figure, or one, as SVG, PNG and the CSV of its numbers.
 
-    ``progress`` is called with the name of each figure before it is computed. ``points`` replaces
-    the number of points along each horizontal axis: fewer are faster, not different.
+    Args:
+        out: The directory, made if it is not there.
+        only: The name of the only figure that is drawn.
+        progress: Called with the name of each figure before it is computed.
+        points: The number of points along each horizontal axis, at least 4: fewer are
+            faster, not different.
+
+    Returns:
+        The files written.
+
+    Raises:
+        InvalidArgumentError: There is no figure of this name, or there are too few
+            points.
+        MissingExtraError: Matplotlib is not installed.
+
+    Example:
+        >>> draw_all(Path("figures"), only="none")
+        Traceback (most recent call last):
+            ...
+        shoal.errors.InvalidArgumentError: expected one of ...
     """
     known = only is None or only in NAMES
     checks.refuse(not known, f"one of {', '.join(NAMES)}", only=only)

@@ -58,7 +58,16 @@ _KEY = (
 
 @dataclass(frozen=True)
 class Route:
-    """One way to an epsilon: the number, or None and the reason why there is none."""
+    """One way to an ε: a row of the ``routes`` of :func:`shoal.learning.account`.
+
+    Attributes:
+        name: The theorem.
+        epsilon: The ε, or None if there is none.
+        remark: The reason why, or what to know.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+    """
 
     name: str
     epsilon: float | None
@@ -71,11 +80,26 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningGuarantee(Run, Explained):
-    """A training run and its (epsilon, delta): an upper bound for all iterates, what it assumes.
+    """A training run and its (ε, δ), as :func:`shoal.learning.account` proves it.
 
-    ``local`` is the epsilon, at the same delta, of one step seen by somebody who knows whose
-    examples it used. ``lower`` is a number that no better analysis of the same run can go below,
-    0 where none is known; it is computed when first used, as are the ``routes``.
+    An upper bound for all iterates together.
+
+    Attributes:
+        noise_multiplier: Deviation of the noise over the clipping norm.
+        n: Number of examples.
+        epochs: Passes over them.
+        batch: Examples of one step.
+        delta: δ.
+        sampling: How steps come by their examples.
+        neighbouring: Which data sets count as neighbours.
+        drop_last: Whether examples that do not fill a batch are left out.
+        epsilon: ε, rounded up.
+        theorem: What proves it.
+        local: ε at the same δ of one step, to somebody who knows whose examples it used.
+        assumptions: What it takes for granted, in words.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
     """
 
     epsilon: float
@@ -180,7 +204,18 @@ class LearningGuarantee(Run, Explained):
 
 @dataclass(frozen=True)
 class Refused:
-    """A kind of sampling that has no guarantee in a comparison, and the error that says why."""
+    """A kind of sampling that has no guarantee in :func:`shoal.learning.compare`, and why.
+
+    Attributes:
+        sampling: The kind.
+        neighbouring: Which data sets count as neighbours.
+        error: Why there is no guarantee.
+        noise_multiplier: The noise that was asked about.
+        epsilon: None.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+    """
 
     sampling: Sampling
     neighbouring: str
@@ -201,9 +236,16 @@ class Refused:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every kind of sampling beside the others; ``target`` is the epsilon that noise was found for.
+    """Every kind of sampling beside the others, as :func:`shoal.learning.compare` returns them.
 
     Iterating gives the rows.
+
+    Attributes:
+        rows: A guarantee for each kind, or why there is none.
+        target: The ε that noise was found for, if one was given.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
     """
 
     rows: tuple[LearningGuarantee | Refused, ...]
@@ -278,22 +320,38 @@ def account(
     neighbouring: str | None = None,
     **options: Unpack[RunOptions],
 ) -> LearningGuarantee:
-    """The (epsilon, delta) of a training run with this noise, or with the least that keeps epsilon.
+    """The (ε, δ) of a training run with this noise, or with the least that keeps ε.
 
-    ``noise_multiplier`` is the deviation of the noise over the clipping norm of one example; with
-    ``epsilon`` instead it is found as by :func:`noise_for`. ``epochs`` and ``batch`` are 1 and
-    ``delta`` is min(1e-6, 1/(10 n)) unless they are given.
-    ``sampling`` says how steps come by their examples: ``"permutation"`` (a fresh random order
-    every epoch), ``"replacement"``, ``"poisson"``, or ``"fixed"`` (any order: no amplification). A
-    batch that is left over has to be dropped or accounted for as fixed. Neighbouring data sets
-    differ in one example that is replaced; for Poisson sampling, by tradition, in one that is
-    added or removed, unless ``neighbouring="replace-one"``.
+    Args:
+        n: Number of examples.
+        noise_multiplier: Deviation of the noise over the clipping norm of one example.
+        epsilon: The target ε > 0 instead; the noise is found as by
+            :func:`shoal.learning.noise_for`.
+        sampling: How steps come by their examples: "permutation" (a fresh random order
+            every epoch), "replacement", "poisson", or "fixed" (any order: no
+            amplification).
+        neighbouring: "replace-one", or for Poisson sampling, by tradition and unless
+            given, "add-or-remove-one".
+        **options: epochs (1), batch (1), delta (min(1e-6, 1/(10 n))), and drop_last
+            (False): a batch that is left over has to be dropped or accounted for as
+            fixed.
 
-    >>> guarantee = account(noise_multiplier=10, n=10_000)
-    >>> up(guarantee.epsilon, 3), guarantee.theorem
-    ('0.00832', 'Gaussian blanket')
-    >>> account(noise_multiplier=10, n=10**8, sampling="fixed").delta
-    1e-09
+    Returns:
+        A :class:`shoal.learning.LearningGuarantee`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, both or neither of
+            noise_multiplier and epsilon are given, or a batch is left over.
+        UnreachableTargetError: No ε up to 50 is proved, or no noise keeps it.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+
+    Example:
+        >>> from shoal import learning
+        >>> guarantee = learning.account(noise_multiplier=10, n=10_000)
+        >>> guarantee.epsilon < 0.00833, guarantee.theorem
+        (True, 'Gaussian blanket')
     """
     run = Run.of(noise_multiplier, n, sampling, neighbouring, **options)
     return _guarantee(run, noise_multiplier, epsilon)
@@ -307,11 +365,31 @@ def noise_for(
     neighbouring: str | None = None,
     **options: Unpack[RunOptions],
 ) -> float:
-    """The smallest noise multiplier that keeps (epsilon, delta), rounded up to six digits.
+    """The smallest noise multiplier that keeps (ε, δ), rounded up to six digits.
 
-    >>> z = noise_for(epsilon=0.01, n=10_000)
-    >>> account(noise_multiplier=z, n=10_000).epsilon <= 0.01
-    True
+    Args:
+        epsilon: The target ε > 0.
+        n: Number of examples.
+        sampling: How steps come by their examples, as for
+            :func:`shoal.learning.account`.
+        neighbouring: Which data sets count as neighbours, as there.
+        **options: epochs, batch, delta and drop_last, as there.
+
+    Returns:
+        The deviation of the noise over the clipping norm.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        UnreachableTargetError: No noise that is tried keeps the target.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+
+    Example:
+        >>> from shoal import learning
+        >>> z = learning.noise_for(epsilon=0.01, n=10_000)
+        >>> learning.account(noise_multiplier=z, n=10_000).epsilon <= 0.01
+        True
     """
     return _smallest_noise(Run.of(None, n, sampling, neighbouring, **options), epsilon)
 
@@ -324,11 +402,31 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[RunOptions],
 ) -> Comparison:
-    """The same steps under every kind of sampling, permutation first: epsilon, or the noise for it.
+    """The same steps under every kind of sampling: ε, or the noise for it.
 
-    A kind that has no guarantee is a :class:`Refused` that says why, with
-    ``epsilon`` None; if none has one, the first error is raised. ``progress`` is called with the
-    number of kinds that are done, and of all.
+    Args:
+        n: Number of examples.
+        noise_multiplier: Deviation of the noise over the clipping norm.
+        epsilon: The target ε > 0 instead.
+        progress: Called with the kinds done and all.
+        **options: epochs, batch, delta and drop_last, as for
+            :func:`shoal.learning.account`.
+
+    Returns:
+        A :class:`shoal.learning.Comparison`; a kind that has no guarantee is a
+        :class:`shoal.learning.Refused` that says why, with epsilon None.
+
+    Raises:
+        ShoalError: No kind has a guarantee: the first error.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+
+    Example:
+        >>> from shoal import learning
+        >>> rows = learning.compare(noise_multiplier=10, n=1_000)
+        >>> [str(row.sampling) for row in rows]
+        ['permutation', 'replacement', 'poisson', 'poisson', 'fixed']
     """
     rows: list[LearningGuarantee | Refused] = []
     for sampling, neighbouring in COMPARED:
@@ -351,9 +449,27 @@ def by_epochs(
     sampling: Sampling | str = Sampling.PERMUTATION,
     **options: Unpack[RunOptions],
 ) -> tuple[tuple[int, float], ...]:
-    """(epochs, epsilon) of a curve up to ``epochs`` (ten at least), evenly spread on a log scale.
+    """A curve of ε over epochs, evenly spread on a log scale.
 
-    It ends where there is no epsilon up to 50, above which it guarantees nothing.
+    It ends where there is no ε up to 50, above which it guarantees nothing.
+
+    Args:
+        noise_multiplier: Deviation of the noise over the clipping norm.
+        n: Number of examples.
+        sampling: How steps come by their examples, as for
+            :func:`shoal.learning.account`.
+        **options: epochs (the last point, 10 at least), batch, delta and drop_last.
+
+    Returns:
+        Pairs (epochs, ε).
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+
+    Example:
+        >>> from shoal import learning
+        >>> learning.by_epochs(noise_multiplier=10, n=1_000, sampling="fixed")[0][0]
+        1
     """
     curve = []
     last = max(options.get("epochs", 1), _FEWEST_EPOCHS)

@@ -71,17 +71,24 @@ _PAIRS = 1 << 12  # of normal numbers, made at once: they stay in the cache
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic:
-    """log(1 + exp(-y s)) for two labels, y = -1 the first and +1 the second.
+    """The logistic loss log(1 + exp(−y s)) for two labels, y = −1 the first and +1 the second.
 
-    ``labels`` names them in that order. Without it they are the two that occur, sorted. Which they
-    are is then treated as public, and the guarantee of a training run says so: where one person
-    alone has a label, leaving that person's answer out is an error, not a model.
+    Args:
+        l2: Weight of half the squared norm of the parameters, >= 0.
+        labels: The two labels, in that order. Without it they are the two that occur, sorted.
+            Which they are is then treated as public, and the guarantee of a training run says
+            so: where one person alone has a label, leaving that person's answer out is an
+            error, not a model.
 
-    >>> loss = Logistic(labels=("no", "yes"))
-    >>> loss.reading(["yes", "no"])[0].tolist()
-    [1.0, -1.0]
-    >>> round(loss.slope(0.0, 1.0), 3)
-    -0.5
+    Raises:
+        InvalidArgumentError: ``l2`` is negative, or there are not two different labels.
+
+    Example:
+        >>> loss = Logistic(labels=("no", "yes"))
+        >>> loss.reading(["yes", "no"])[0].tolist()
+        [1.0, -1.0]
+        >>> round(loss.slope(0.0, 1.0), 3)
+        -0.5
     """
 
     l2: float = 0.0
@@ -134,10 +141,17 @@ class Logistic:
 
 @dataclass(frozen=True, kw_only=True)
 class Ridge:
-    """Half the squared residual, (s - y)^2/2.
+    """Half the squared residual, (s − y)²/2.
 
-    >>> Ridge(l2=0.1).slope(3.0, 1.0)
-    2.0
+    Args:
+        l2: Weight of half the squared norm of the parameters, >= 0.
+
+    Raises:
+        InvalidArgumentError: ``l2`` is negative.
+
+    Example:
+        >>> Ridge(l2=0.1).slope(3.0, 1.0)
+        2.0
     """
 
     l2: float = 0.0
@@ -181,9 +195,21 @@ _LOGISTIC = Logistic()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """A trained linear model with its guarantee, which covers the iterates too.
+    """A linear model that :func:`shoal.learning.train` fitted, and its guarantee.
 
-    ``losses``, filled by ``history``, are the examples' own: the guarantee does not cover them.
+    Attributes:
+        weights: One for each feature.
+        intercept: 0 unless there is one.
+        loss: What it was trained for.
+        labels: The two labels of :class:`shoal.learning.Logistic`.
+        rate: Length of a step.
+        guarantee: The (ε, δ) of the training, which covers the iterates too.
+        iterates: Every θ, a row a step, the intercept last if there is one; if kept.
+        losses: Mean loss after each epoch, filled by ``history``: they are the examples' own,
+            and the guarantee does not cover them.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
     """
 
     weights: Array
@@ -239,31 +265,58 @@ def train(
 ) -> Fit:
     """Train a linear model by noisy gradient steps over freshly permuted examples.
 
-    ``examples`` is an array (n, d); ``answers`` are two labels for
-    :class:`Logistic`, numbers for :class:`Ridge`.
-    Name the labels, ``loss=Logistic(labels=("no", "yes"))``: those that are taken from the answers
-    are released without noise, and the guarantee assumes that they are public.
-    Exactly one of ``epsilon`` (the least noise that keeps it is found) and ``noise_multiplier``,
-    the standard deviation of the noise over ``clip``. ``delta`` is min(1e-6, 1/(10 n)), ``epochs``
-    and ``batch`` are 1 unless they are given. Each example's gradient is scaled down to the norm
-    ``clip`` if it is longer; noise is added to the sum of a batch.
+    Each example's gradient is scaled down to the norm ``clip`` if it is longer; noise
+    is added to the sum of a batch. Without a rate it is, for all T steps,
 
-    theta stays in the ball of this ``radius`` around zero; with ``None`` anywhere, and ``rate`` has
-    to be given. It is the same for all T steps; unless it is given it is
+        radius/(G √T),  G² = (clip + l2 radius)² + d noise²/batch²,
 
-        radius/(G sqrt(T)),  G^2 = (clip + l2 radius)^2 + d noise^2/batch^2,
+    G² being at least the mean square of a step's gradient with its noise. In one pass
+    over independent examples the mean of the iterates then has, in expectation, a
+    clipped loss at most radius G (1/√T + 1/T) above the best in the ball.
 
-    G^2 being at least the mean square of a step's gradient with its noise. In one pass over
-    independent examples the mean of the iterates then has, in expectation, a clipped loss at most
-    radius G (1/sqrt(T) + 1/T) above the best in the ball (Nemirovski, Juditsky, Lan, Shapiro,
-    "Robust Stochastic Approximation Approach to Stochastic Programming", SIAM J. Optim. 2009,
-    Section 2.2). ``average`` returns that mean, otherwise the last iterate.
+    Args:
+        examples: An array (n, d).
+        answers: Two labels for :class:`shoal.learning.Logistic`, numbers for ``Ridge``.
+        loss: What is minimized. Name the labels, ``Logistic(labels=("no", "yes"))``:
+            those that are taken from the answers are released without noise, and the
+            guarantee assumes that they are public.
+        epsilon: The target ε > 0: the least noise that keeps it is found. Either this
+            or noise_multiplier.
+        noise_multiplier: Deviation of the noise over ``clip``.
+        clip: The longest gradient of one example, > 0.
+        radius: θ stays in this ball around zero; None for anywhere, with a rate.
+        rate: Length of a step.
+        average: Return the mean of the iterates, otherwise the last one.
+        intercept: Append a constant feature 1, clipped together with the others.
+        keep_iterates: Keep every θ, which the guarantee covers.
+        history: Keep the mean loss after each epoch, which it does not cover.
+        randomness: That of a simulation; None is secure.
+        progress: Called with the steps done and all.
+        **options: epochs (1), batch (1), delta (min(1e-6, 1/(10 n))) and drop_last
+            (False): examples that do not fill a batch are refused, or left out, others
+            in each epoch.
 
-    ``intercept`` appends a constant feature 1, clipped together with the others. Examples that do
-    not fill a batch are refused, or with ``drop_last`` left out, other ones in each epoch. With
-    ``keep_iterates`` the fit has every theta, which the guarantee covers; ``history`` fills
-    ``losses`` with the mean loss after each epoch, which it does not. ``progress`` is called with
-    steps done and all steps.
+    Returns:
+        A :class:`shoal.learning.Fit`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, shapes that do not fit, a
+            batch that is left over.
+        UnreachableTargetError: No noise keeps the target.
+
+    References:
+        :doc:`/theory/permuted-sgd`; Nemirovski, Juditsky, Lan, Shapiro, "Robust
+        Stochastic Approximation Approach to Stochastic Programming", SIAM J. Optim.
+        2009, Section 2.2, for the rate.
+
+    Example:
+        >>> import numpy as np
+        >>> from shoal import learning
+        >>> examples = np.array([[1.0, 0.0], [-1.0, 0.0]] * 500)
+        >>> labels, loss = ["yes", "no"] * 500, learning.Logistic(labels=("no", "yes"))
+        >>> fit = learning.train(examples, labels, loss=loss, noise_multiplier=2.0)
+        >>> fit.guarantee.noise_multiplier, fit.weights.shape
+        (2.0, (2,))
     """
     checks.positive(clip=clip)
     checks.refuse(not isinstance(loss, Loss), "loss to be Logistic(...) or Ridge(...)", loss=loss)

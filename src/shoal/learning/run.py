@@ -23,7 +23,18 @@ _MOST_NOISE = 1e9  # more is accounted for as if it were no more: ratios lose th
 
 
 class Sampling(StrEnum):
-    """How a training loop picks the examples of a step."""
+    """How a training loop picks the examples of a step.
+
+    Attributes:
+        PERMUTATION: A fresh random order every epoch, in batches.
+        REPLACEMENT: Every step draws its batch anew, all batches equally likely.
+        POISSON: Every example is in a step with the same probability, independently.
+        FIXED: Any order: no amplification.
+
+    Example:
+        >>> Sampling("permutation").words
+        'every epoch has a fresh random order, cut into batches'
+    """
 
     PERMUTATION = "permutation"
     REPLACEMENT = "replacement"
@@ -158,8 +169,23 @@ _STATE_IT = "give it an attribute sampling = 'permutation', 'replacement', 'pois
 def sampling_of(loader: object) -> Sampling:
     """The kind of sampling that a loader or sampler of PyTorch or Opacus does.
 
-    Refused: weights (examples seen more often are protected less), a left-over batch of permuted
-    examples (drop it), repetitions within a batch, and whatever is not known.
+    Args:
+        loader: The loader or sampler; or anything with a ``sampling`` that names a
+            kind.
+
+    Returns:
+        The kind.
+
+    Raises:
+        InvalidArgumentError: Weights (examples seen more often are protected less), a
+            left-over batch of permuted examples (drop it), repetitions within a batch,
+            and whatever is not known.
+
+    Example:
+        >>> class Loader:
+        ...     sampling = "poisson"
+        >>> str(sampling_of(Loader()))
+        'poisson'
     """
     batches = getattr(loader, "batch_sampler", None)
     samplers = (batches, getattr(batches, "sampler", None), getattr(loader, "sampler", None))
@@ -179,7 +205,20 @@ def sampling_of(loader: object) -> Sampling:
 
 
 def require(loader: object, sampling: Sampling | str) -> None:
-    """Raise unless the loader does the kind of sampling that a guarantee is for."""
+    """Raise unless the loader does the kind of sampling that a guarantee is for.
+
+    Args:
+        loader: As for :func:`shoal.learning.sampling_of`.
+        sampling: The kind that the guarantee is for.
+
+    Raises:
+        InvalidArgumentError: It does another, or nobody knows which.
+
+    Example:
+        >>> class Loader:
+        ...     sampling = "poisson"
+        >>> require(Loader(), "poisson")
+    """
     wanted, actual = Sampling(sampling), sampling_of(loader)
     expected = (
         f"a loader with sampling {wanted} ({wanted.loader}): a guarantee for {wanted} says "

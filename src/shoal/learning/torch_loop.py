@@ -42,7 +42,15 @@ _ROUNDING = 1.0001  # norms are rounded: what is clipped is a little shorter, ne
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModuleFit:
-    """The module, trained in place, and what its training reveals."""
+    """A module that :func:`shoal.learning.torch_loop.train_module` trained, and its guarantee.
+
+    Attributes:
+        module: The module, trained in place.
+        guarantee: The (ε, δ) of the training.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
+    """
 
     module: torch.nn.Module
     guarantee: LearningGuarantee
@@ -143,19 +151,40 @@ def train_module(
 ) -> ModuleFit:
     """Train a module in place by noisy gradient steps over freshly permuted examples.
 
-    ``loss(outputs, answers)`` is one number for a batch of one example, as ``CrossEntropyLoss()``
-    is. Exactly one of ``epsilon`` (the least noise that keeps it is found) and
-    ``noise_multiplier``, the standard deviation of the noise over ``clip``; ``delta`` is
-    min(1e-6, 1/(10 n)), ``epochs`` and ``batch`` are 1 unless they are given. ``optimizer`` is any
-    optimizer of the module's parameters; without one, plain descent with this ``rate``. Examples
-    that do not fill a batch are refused, or with ``drop_last`` left out, other ones in each epoch.
-    Gradients of ``at_once`` examples are in memory together; ``progress`` is called with steps done
-    and all steps.
+    The guarantee covers the parameters after every step, and is about real arithmetic.
+    It assumes that the module owes nothing to the examples: one whose outputs are the
+    classes found among the answers shows them. :doc:`/account/learning` has an example.
 
-    Layers that mix examples or remember them (batch normalization, running statistics) are refused.
-    The guarantee covers the parameters after every step, and is about real arithmetic (see
-    :func:`shoal.learning.descent.standard_normals`). It assumes that the module owes nothing to the
-    examples: one whose outputs are the classes found among the answers shows them.
+    Args:
+        module: A module of PyTorch. Layers that mix examples or remember them (batch
+            normalization, running statistics) are refused.
+        loss: ``loss(outputs, answers)`` is one number for a batch of one example, as
+            ``CrossEntropyLoss()`` is.
+        examples: A tensor, the examples along its first axis.
+        answers: As many.
+        epsilon: The target ε > 0: the least noise that keeps it is found. Either this
+            or noise_multiplier.
+        noise_multiplier: Deviation of the noise over ``clip``.
+        clip: The longest gradient of one example, > 0.
+        optimizer: Any optimizer of the module's parameters; None for plain descent.
+        rate: Length of a step of plain descent.
+        at_once: Examples whose gradients are in memory together.
+        randomness: That of a simulation; None is secure.
+        progress: Called with the steps done and all.
+        **options: epochs (1), batch (1), delta (min(1e-6, 1/(10 n))) and drop_last
+            (False): examples that do not fill a batch are refused, or left out, others
+            in each epoch.
+
+    Returns:
+        A :class:`shoal.learning.torch_loop.ModuleFit`.
+
+    Raises:
+        InvalidArgumentError: A layer, an optimizer or numbers that are refused.
+        MissingExtraError: PyTorch is not installed.
+        UnreachableTargetError: No noise keeps the target.
+
+    References:
+        :doc:`/theory/permuted-sgd`.
     """
     learner = Learner(module=module, loss=loss)
     import torch

@@ -118,8 +118,36 @@ Caught = tuple[StopLoss, int, float, float]
 class WalkAccountant:
     """Reports of one randomizer, passed on along a walk, under one adversary.
 
-    ``collusion`` is the probability that a new holder works for the server, or the numbers of
-    the people who do. Everything that does not depend on the rounds is computed once.
+    Everything that does not depend on the rounds is computed once. Exactly one of randomizer
+    and local_epsilon.
+
+    Args:
+        walk: How reports are passed on.
+        randomizer: What every device runs.
+        local_epsilon: ε₀ > 0 of any randomizer that everybody uses.
+        local_delta: δ₀ in [0, 1] beside it.
+        view: "final" for a server that sees who submits what, "traffic" for one that sees who
+            passes to whom, which is simulated.
+        submit: "all" that a holder has, or a "single" report.
+        collusion: Probability that a new holder works for the server, or the numbers of the
+            people who do.
+        method: How it is learned where reports are: "exact", "leading", "spectral", or "auto"
+            by the size of the graph.
+        runs: Simulated runs of view="traffic".
+        randomness: For proofs and simulations that draw; None is secure.
+
+    Raises:
+        InvalidArgumentError: A setting is none of those, or two adversaries are combined.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.complete(200))
+        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> accountant.guarantee(1).epsilon < 0.5
+        True
     """
 
     walk: Process
@@ -299,18 +327,35 @@ def amplify_walk(
 ) -> Guarantee:
     """The (ε, δ) of reports passed on for some rounds, for everybody by default.
 
-    ``randomizer`` is what devices run; else any randomizer with ``local_epsilon`` (and perhaps
-    ``local_delta``) is covered. ``delta`` (min(1e-6, 1/(10 n)) by default) asks for ε; ``epsilon``
-    asks for δ. ``quantile`` is the fraction of people it has to hold for, those whose reports are
-    spread best; ``user`` asks about one person.
+    Args:
+        walk: How reports are passed on.
+        rounds: How often, at least 0.
+        delta: The δ at which ε is wanted; min(1e-6, 1/(10 n)) unless given.
+        epsilon: The ε at which δ is wanted instead.
+        quantile: The fraction in (0, 1] of people it has to hold for, those whose
+            reports are spread best.
+        user: The number of one person that is asked about.
+        **setting: What devices run and who looks, as in
+            :class:`shoal.network.WalkAccountant`: randomizer or local_epsilon,
+            local_delta, view, submit, collusion, method, runs, randomness.
 
-    ``view="traffic"`` is for a server that sees who passes to whom, such as one that relays the
-    messages: simulated in ``runs`` runs (10,000 by default), for one ``user``.
-    ``submit="single"``: every holder submits one report only. ``collusion`` is the probability that
-    a new holder works for the server, or a list of the people who do.
+    Returns:
+        A :class:`shoal.Guarantee`.
 
-    ``method`` is how it is learned where reports are: "exact", "leading" or "spectral", by the size
-    of the graph by default; ``randomness`` is for proofs and simulations that draw.
+    Raises:
+        InvalidArgumentError: A setting is out of its range, or two adversaries are
+            combined.
+        UnreachableTargetError: No ε is proved at so small a δ.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(500, 16))
+        >>> g = network.amplify_walk(walk, rounds=8, local_epsilon=1)
+        >>> g.epsilon < 0.22
+        True
     """
     accountant = WalkAccountant(walk=walk, **setting)
     return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, quantile=quantile, user=user)
@@ -318,9 +363,16 @@ def amplify_walk(
 
 @dataclass(frozen=True)
 class Cost:
-    """What passing on costs: messages sent, reports held, bytes, for an average peer and a hub.
+    """What passing on costs an average peer and a hub, as :func:`shoal.network.cost` says.
 
     A peer holds n π reports on average at any time, and sends them all on every round.
+
+    Attributes:
+        messages: Sent by an average peer.
+        most_messages: Sent by the best connected peer, on average.
+        load: Reports held by an average peer.
+        most_load: Reports held by the best connected peer, on average.
+        report_bytes: Length of one report.
     """
 
     messages: float  # by an average peer
@@ -345,7 +397,26 @@ class Cost:
 
 
 def cost(accountant: WalkAccountant, rounds: int, *, report_bytes: int = 1024) -> Cost:
-    """What so many rounds cost, once the walk has mixed."""
+    """What so many rounds cost, once the walk has mixed.
+
+    Args:
+        accountant: The reports and their walk.
+        rounds: How often reports are passed on.
+        report_bytes: Length of one report.
+
+    Returns:
+        Messages, reports held and bytes, of an average peer and of a hub.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(100, 8))
+        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> network.cost(accountant, rounds=5).messages
+        5.0
+    """
     rounds = checks.count(0, rounds=rounds)
     size = checks.count(report_bytes=report_bytes)
     heaviest = accountant.walk.n * float(accountant.walk.stationary.max())
@@ -370,9 +441,33 @@ def rounds_for(
     most: int = _MOST_ROUNDS,
     report_bytes: int = 1024,
 ) -> Rounds:
-    """The smallest number of rounds after which (ε, δ) is proved for this fraction of people.
+    """The smallest number of rounds after which (ε, δ) is proved.
 
-    δ is min(1e-6, 1/(10 n)) by default.
+    Args:
+        accountant: The reports, their walk and the adversary.
+        epsilon: The target ε > 0.
+        delta: The target δ; min(1e-6, 1/(10 n)) unless given.
+        quantile: The fraction in (0, 1] of people it has to hold for.
+        most: The most rounds that are tried.
+        report_bytes: Length of one report, for the cost.
+
+    Returns:
+        ``rounds``, the ``guarantee`` after them, and their ``cost``.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or the view is "traffic".
+        UnreachableTargetError: Not even a central shuffler keeps the target, or not
+            within ``most`` rounds.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(500, 16))
+        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> network.rounds_for(accountant, epsilon=0.22).rounds
+        8
     """
     checks.positive(epsilon=epsilon)
     target = accountant.checked_delta(delta)
@@ -407,7 +502,17 @@ def rounds_for(
 
 @dataclass(frozen=True)
 class UserEpsilons:
-    """The ε proved for at least these fractions of all people, ascending."""
+    """The ε proved for at least these fractions of all people: :func:`shoal.network.user_epsilons`.
+
+    Attributes:
+        rounds: Rounds that reports were passed on.
+        delta: The δ of all.
+        fractions: Of the people, ascending up to 1.
+        epsilons: One for each fraction.
+
+    References:
+        :doc:`/theory/network`.
+    """
 
     rounds: int
     delta: float
@@ -439,10 +544,33 @@ def user_epsilons(
     fractions: Sequence[float] = _FRACTIONS,
     near_local: bool = True,
 ) -> UserEpsilons:
-    """The ε of the best spread half of all people, and of larger fractions, up to everybody.
+    """The ε of the best spread half of people, and of larger fractions, up to everybody.
 
-    A larger group contains the smaller ones, so its ε is at least theirs. δ is min(1e-6, 1/(10 n))
-    by default. ``near_local=False`` is for quick answers: :meth:`WalkProfile.answer`.
+    A larger group contains the smaller ones, so its ε is at least theirs.
+
+    Args:
+        accountant: The reports, their walk and the adversary.
+        rounds: How often reports are passed on.
+        delta: δ; min(1e-6, 1/(10 n)) unless given.
+        fractions: Fractions of people in (0, 1].
+        near_local: False for quick answers: ε₀ where δ is not kept at 99 % of it.
+
+    Returns:
+        The fractions, ascending up to everybody, with an ε for each.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.barabasi_albert(200, 4))
+        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> spread = network.user_epsilons(accountant, rounds=8)
+        >>> spread.median <= spread.worst
+        True
     """
     target = accountant.checked_delta(delta)
     for fraction in fractions:

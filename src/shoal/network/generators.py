@@ -24,21 +24,65 @@ _SWITCHES = 10_000  # draws for one switch, of which a quarter or more should do
 
 
 def complete(n: int, *, loops: bool = True) -> Graph:
-    """Everybody joined to everybody; with loops to themselves too, so one round mixes exactly."""
+    """Everybody joined to everybody; with loops too, so that one round mixes exactly.
+
+    Args:
+        n: Number of nodes, at least 2.
+        loops: Whether everybody is their own neighbour too.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: ``n`` is out of its range.
+
+    Example:
+        >>> complete(4).edges
+        10
+    """
     n = checks.count(2, n=n)
     first, second = np.triu_indices(n, k=0 if loops else 1)
     return simple_graph(n, np.column_stack([first, second]))
 
 
 def ring(n: int) -> Graph:
-    """A cycle; bipartite for even n."""
+    """A cycle; bipartite for even n.
+
+    Args:
+        n: Number of nodes, at least 3.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: ``n`` is out of its range.
+
+    Example:
+        >>> ring(5).regular, ring(4).bipartite
+        (True, True)
+    """
     n = checks.count(3, n=n)
     nodes = np.arange(n)
     return simple_graph(n, np.column_stack([nodes, (nodes + 1) % n]))
 
 
 def grid(rows: int, columns: int) -> Graph:
-    """A rectangle of nodes joined to the next in their row and column; bipartite."""
+    """A rectangle of nodes joined to the next in their row and column; bipartite.
+
+    Args:
+        rows: Number of rows, at least 1.
+        columns: Number of columns, at least 1.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or there is one node only.
+
+    Example:
+        >>> grid(2, 3).n, grid(2, 3).edges
+        (6, 7)
+    """
     rows, columns = checks.count(1, rows=rows), checks.count(1, columns=columns)
     checks.count(2, nodes=rows * columns)
     nodes = np.arange(rows * columns).reshape(rows, columns)
@@ -52,9 +96,29 @@ def random_regular(
 ) -> Graph:
     """A connected graph in which everybody has ``degree`` neighbours.
 
-    Half-edges are paired at random, and the few pairs that are loops or repetitions are switched
-    with random others (McKay and Wormald 1990, Uniform generation of random regular graphs of
-    moderate degree, J. Algorithms 11): uniform up to the switches' small bias.
+    Half-edges are paired at random, and the few pairs that are loops or repetitions are
+    switched with random others: uniform up to the switches' small bias.
+
+    Args:
+        n: Number of nodes, at least 4.
+        degree: Neighbours of each, from 3 to n − 1; n times degree has to be even.
+        seed: That of the drawing, which is public.
+        randomness: What is drawn from instead.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or n times degree is odd.
+        UnreachableTargetError: No connected graph was drawn: the degree is too small.
+
+    References:
+        McKay, Wormald, "Uniform generation of random regular graphs of moderate
+        degree", J. Algorithms 11, 1990.
+
+    Example:
+        >>> random_regular(20, 4).degrees.tolist() == [4] * 20
+        True
     """
     n, degree = checks.count(4, n=n), checks.count(3, degree=degree)
     wrong = degree >= n or n * degree % 2
@@ -116,8 +180,27 @@ def erdos_renyi(
 ) -> Graph:
     """Every pair is joined with the same probability, independently; often not connected.
 
-    The gaps between joined pairs are geometric (Batagelj and Brandes 2005, Efficient generation
-    of large random networks, Phys. Rev. E 71), so that the time is that of the edges.
+    The gaps between joined pairs are geometric, so that the time is that of the edges.
+
+    Args:
+        n: Number of nodes, at least 2.
+        probability: Of an edge, in (0, 1).
+        seed: That of the drawing, which is public.
+        randomness: What is drawn from instead.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    References:
+        Batagelj, Brandes, "Efficient generation of large random networks", Phys. Rev. E
+        71, 2005.
+
+    Example:
+        >>> erdos_renyi(100, 0.5, seed=1).largest_component().n
+        100
     """
     n = checks.count(2, n=n)
     checks.open_probability(probability=probability)
@@ -138,8 +221,29 @@ def barabasi_albert(
 ) -> Graph:
     """Newcomers join ``links`` others, each chosen with odds of its degree: hubs grow.
 
-    The end of a random earlier edge has those odds (Batagelj and Brandes 2005); it may itself have
-    been chosen so, and is looked up until it is known. The first links + 1 all know each other.
+    The end of a random earlier edge has those odds; it may itself have been chosen so,
+    and is looked up until it is known. The first links + 1 all know each other.
+
+    Args:
+        n: Number of nodes, at least links + 2.
+        links: Neighbours that a newcomer chooses, at least 1.
+        seed: That of the drawing, which is public.
+        randomness: What is drawn from instead.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    References:
+        Batagelj, Brandes, "Efficient generation of large random networks", Phys. Rev. E
+        71, 2005.
+
+    Example:
+        >>> graph = barabasi_albert(100, 3)
+        >>> graph.connected, graph.irregularity > 1
+        (True, True)
     """
     links = checks.count(1, links=links)
     n = checks.count(links + 2, n=n)
@@ -177,8 +281,25 @@ def watts_strogatz(
 ) -> Graph:
     """A ring of nodes joined to their nearest, some of whose edges lead elsewhere.
 
-    Each edge keeps one end and gets another at random with probability ``rewired``; ends that
-    would make a loop or a repetition are drawn again.
+    Each edge keeps one end and gets another at random with probability ``rewired``;
+    ends that would make a loop or a repetition are drawn again.
+
+    Args:
+        n: Number of nodes, at least twice the neighbours.
+        neighbours: Of each before rewiring, an even number.
+        rewired: Probability in [0, 1] that an edge leads elsewhere.
+        seed: That of the drawing, which is public.
+        randomness: What is drawn from instead.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    Example:
+        >>> watts_strogatz(20, 4, 0.0).regular
+        True
     """
     neighbours = checks.count(2, neighbours=neighbours)
     n = checks.count(2 * neighbours, n=n)

@@ -49,11 +49,24 @@ _SOURCES = (
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected, unweighted graph of nodes 0, ..., n - 1, in compressed rows.
+    """An undirected, unweighted graph of nodes 0, ..., n − 1, in compressed rows.
 
-    ``neighbours[offsets[u]:offsets[u + 1]]`` are the neighbours of u, in ascending order.
-    ``labels`` are the nodes' numbers in the file they came from; ``notes`` say what was changed.
-    Theorems about walks need both ends of an edge to list each other: that is checked.
+    ``from_edges``, ``read`` and ``of`` make one. Theorems about walks need both ends of an
+    edge to list each other: that is checked.
+
+    Args:
+        offsets: Where each node's neighbours begin; one more entry than nodes.
+        neighbours: Those of node u are ``neighbours[offsets[u]:offsets[u + 1]]``, ascending.
+        labels: The nodes' numbers in the file they came from.
+        notes: What was changed while reading, in words.
+
+    Raises:
+        InvalidArgumentError: The rows are not those of an undirected graph.
+
+    Example:
+        >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0)])
+        >>> graph.n, graph.edges, graph.connected
+        (3, 3, True)
     """
 
     offsets: Nodes

@@ -106,9 +106,33 @@ def exact_mixing(
     origins: npt.ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Mixing:
-    """Every origin's law, moved on a block at a time: time n · t · edges, memory of one block.
+    """How close everybody's law is to everybody else's after some rounds, exactly.
 
-    With ``origins`` only these people are looked at, the minimum too is over them alone.
+    Every origin's law is moved on, a block at a time: time n · rounds · edges, memory
+    of one block.
+
+    Args:
+        process: How reports are passed on.
+        rounds: How often, at least 0.
+        origins: The people looked at; the minimum too is over them alone. None for
+            everybody.
+        progress: Called with the origins done and all.
+
+    Returns:
+        For each origin, upper bounds on χ² to the stationary law and on the separation,
+        and a lower bound ``minimum`` on what all have in common.
+
+    Raises:
+        InvalidArgumentError: A number of rounds or an origin that there is not.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.complete(10))
+        >>> bool(network.exact_mixing(walk, 1).separation.max() < 1e-12)
+        True
     """
     rounds, n = round_count(process, rounds), process.n
     starts = np.arange(n) if origins is None else node_numbers(origins, n, name="origins")
@@ -138,7 +162,30 @@ def exact_mixing(
 
 
 def spectral_mixing(walk: Walk, bound: SpectralBound, rounds: int) -> Mixing:
-    """What a bound on the eigenvalues says about everybody."""
+    """Like :func:`shoal.network.exact_mixing`, from a bound on the eigenvalues alone.
+
+    Args:
+        walk: A walk that is the same every round.
+        bound: What :func:`shoal.network.spectral_bound` proved of it.
+        rounds: How often reports are passed on, at least 0.
+
+    Returns:
+        Upper bounds for everybody, which fail with probability ``bound.failure`` at
+        most.
+
+    Raises:
+        InvalidArgumentError: ``rounds`` is out of its range.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(100, 10))
+        >>> bound = network.spectral_bound(walk)
+        >>> bool(network.spectral_mixing(walk, bound, 30).separation.max() < 1e-3)
+        True
+    """
     rounds, law, up = checks.count(0, rounds=rounds), walk.stationary, 1 + growth(8)
     spread = (1 / law - 1) * up
     separation = np.minimum(bound.decay(rounds) * np.sqrt(spread * float(spread.max())) * up, 1.0)
@@ -267,7 +314,21 @@ def normalised(laws: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Locations:
-    """A process of passing reports on, and how to learn where they are."""
+    """A process of passing reports on, and how it is learned where they are.
+
+    Args:
+        process: How reports are passed on.
+        method: "exact", "leading", "spectral", or "auto" by the size of the graph.
+        randomness: For certificates that are drawn; None is secure.
+
+    Raises:
+        InvalidArgumentError: A method that the process does not allow.
+
+    Example:
+        >>> from shoal import network
+        >>> network.Locations(network.Walk(network.complete(10))).chosen
+        'exact'
+    """
 
     process: Process
     method: Method = "auto"

@@ -69,7 +69,21 @@ _THETAS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Reports(Devices):
-    """A known randomizer, or any with a local guarantee that everybody uses."""
+    """What everybody passes on: a known randomizer, or any with a local guarantee.
+
+    Args:
+        randomizer: What every device runs. Either this or local_epsilon.
+        local_epsilon: ε₀ > 0 of any randomizer that everybody uses.
+        deletion_epsilon: None: walks of such reports are not covered.
+        local_delta: δ₀ in [0, 1] beside local_epsilon.
+
+    References:
+        :doc:`/theory/network`; :doc:`/theory/approximate` for a local_delta.
+
+    Example:
+        >>> Reports(local_epsilon=1.0).local
+        (1.0, 0.0)
+    """
 
     @cached_property
     def own(self) -> BlanketLaw:
@@ -279,10 +293,21 @@ def _tilt(values: Array, mass: Array, weights: Weights) -> float:
 
 @dataclass(frozen=True, eq=False)
 class WalkProfile(Curve):
-    """δ(ε) of reports that were passed on: the best of several routes, an upper bound everywhere.
+    """The curve δ(ε) of reports that were passed on: the best of several routes, an upper bound.
 
-    Each report by itself is (ε0, δ0)-DP, ``local_epsilon`` and ``local_delta``, whoever sees it.
-    ``central`` is a lower bound on ε: what is known of the same reports, shuffled uniformly.
+    :meth:`WalkAccountant.profile` makes it, for :func:`shoal.network.amplify_walk`.
+
+    Attributes:
+        routes: The bounds, of which the least counts at every ε.
+        central: An ε at each δ that nothing which passes n reports on goes below: that of the
+            same reports, shuffled uniformly.
+        local_epsilon: ε₀ of each report by itself, whoever sees it.
+        local_delta: δ₀ beside it.
+        theorem: What proves the first route.
+        n: The honest people counted on.
+
+    References:
+        :doc:`/theory/network`.
     """
 
     routes: tuple[Route, ...]

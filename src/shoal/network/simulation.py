@@ -64,7 +64,21 @@ _NOBODY: Nodes = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """One walk of many reports, as only somebody who sees everything can know it."""
+    """One walk of many reports, as only somebody who sees everything can know it.
+
+    :func:`shoal.network.simulate` returns it.
+
+    Attributes:
+        nodes: How many nodes there are.
+        rounds: How often reports were passed on.
+        origins: Where each report began.
+        positions: The last holder of each report.
+        present: Which nodes were there to submit.
+        delivered: Which reports reached the server.
+        moves: How often a report was sent from one peer to another.
+        submit: "all" or "single".
+        engine: What computed it; the results are the same.
+    """
 
     nodes: int
     rounds: int
@@ -150,11 +164,36 @@ def simulate(
 ) -> Simulation:
     """Walk some rounds and submit.
 
-    ``walkers``: how many reports (number i begins at node i modulo n), or the nodes they begin at;
-    one from each node by default. ``offline``: the probability that a peer misses a round, in
-    which its reports stay with it and none reach it. ``killed``: nodes gone from the start.
-    ``dropout``: the probability that a peer is gone when reports are due; what it holds is lost.
-    ``engine``: compiled by numba where it is installed and there is enough to do, else NumPy.
+    Args:
+        walk: How reports are passed on.
+        rounds: How often, at least 0.
+        seed: A whole number >= 0: the same walk for the same one, whatever computes it.
+        walkers: How many reports (number i begins at node i modulo n), or the nodes
+            they begin at; one from each node unless given.
+        submit: "all" that a holder has, or a "single" report.
+        offline: Probability that a peer misses a round, in which its reports stay with
+            it and none reach it.
+        killed: Nodes that are gone from the start.
+        dropout: Probability that a peer is gone when reports are due; what it holds is
+            lost.
+        threads: How many; as many as there are processors unless given.
+        engine: "numba", "numpy", or "auto": numba where it is installed and there is
+            enough to do.
+        progress: Called with the rounds done and all.
+
+    Returns:
+        A :class:`shoal.network.Simulation`, which knows where every report ended.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or ``offline`` beside a walk
+            that says itself who is there.
+        MissingExtraError: ``engine="numba"`` and it is not installed.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(100, 6))
+        >>> network.simulate(walk, 10, seed=1).delivered_share
+        1.0
     """
     stages, missing, pattern = _itinerary(walk)
     rounds, seed = round_count(walk, rounds), checks.count(0, seed=seed)
@@ -339,11 +378,16 @@ def _spans(walks: Sequence[Walk], most: int) -> Iterator[tuple[range, Course]]:
 
 @dataclass(frozen=True, eq=False)
 class NetworkMean:
-    """An estimate of the mean vector, and how far off it is: the root of its mean squared length.
+    """What :func:`shoal.network.network_mean` estimates, and how far off it is.
 
-    ``expected_error`` is an upper bound once the walk has mixed, and exact if nothing is lost.
-    What is lost has to be lost at random: with nodes killed by name the estimate is of the mean of
-    the others, and its error is that of their mean.
+    What is lost has to be lost at random: with nodes killed by name the estimate is of the mean
+    of the others, and its error is that of their mean.
+
+    Attributes:
+        mean: The estimated mean vector.
+        expected_error: Root of the mean squared length of the error: an upper bound once the
+            walk has mixed, exact if nothing is lost.
+        messages: How many the server received.
     """
 
     mean: Array
@@ -361,19 +405,42 @@ def network_mean(
 ) -> NetworkMean:
     """Randomize a unit vector for each report that walked, submit as it did, and estimate.
 
-    If holders submit *all* they hold, the analyzer estimates as with a shuffler. If they submit a
-    *single* message, who holds none sends a dummy: a report of e_1 or -e_1, either alike, whose
-    expectation is zero. At stationarity node v then has something to submit with probability
-    1 - (1 - π_v)^w for w reports, and the estimate is the sum of all messages over the sum D of
-    these probabilities.
+    If holders submit *all* they hold, the analyzer estimates as with a shuffler. If
+    they submit a *single* message, who holds none sends a dummy: a report of e_1 or
+    −e_1, either alike, whose expectation is zero. At stationarity node v then has
+    something to submit with probability 1 − (1 − π_v)^w for w reports, and the estimate
+    is the sum of all messages over the sum D of these probabilities.
 
-    *Error.* With E|u|^2/m^2 = V + 1, V the squared error of one report, all n reports have the
-    squared error V/n; k that arrive, others lost at random, have (V + 1)/k at most; S single
-    messages have S (V + 1)/D^2 at most, as the number of reports among them varies no more than if
-    nodes held reports independently of each other.
+    *Error.* With E|u|²/m² = V + 1, V the squared error of one report, all n reports
+    have the squared error V/n; k that arrive, others lost at random, have (V + 1)/k at
+    most; S single messages have S (V + 1)/D² at most, as the number of reports among
+    them varies no more than if nodes held reports independently of each other.
 
-    *Privacy.* Submitting single messages is something that could be done with all of them, dummies
-    and choices included: it is as private, or more.
+    *Privacy.* Submitting single messages is something that could be done with all of
+    them, dummies and choices included: it is as private, or more.
+
+    Args:
+        vectors: A unit vector a row, one for each report that walked.
+        walked: Where the reports ended.
+        randomizer: :class:`shoal.PrivUnit` or :class:`shoal.PrivUnitG`.
+        walk: How reports were passed on.
+        randomness: That of a simulation; None is secure.
+
+    Returns:
+        A :class:`shoal.network.NetworkMean`.
+
+    Raises:
+        InvalidArgumentError: There are more or fewer vectors than reports.
+
+    Example:
+        >>> from shoal import PrivUnit, network
+        >>> walk = network.Walk(network.random_regular(100, 6))
+        >>> walked = network.simulate(walk, 10, seed=1)
+        >>> device = PrivUnit(dimension=3, epsilon=4.0)
+        >>> vectors = [[1, 0, 0]] * 100
+        >>> mean = network.network_mean(vectors, walked, randomizer=device, walk=walk)
+        >>> mean.messages
+        100
     """
     rows = np.asarray(vectors, dtype=np.float64)
     expected = f"{walked.walkers} rows, one for each report that walked"

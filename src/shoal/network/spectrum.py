@@ -50,7 +50,13 @@ _TINY = 1e-12  # a Krylov space that ends early
 
 @dataclass(frozen=True)
 class SpectralBound:
-    """|λ_i| <= value for all i >= 2, but for a probability ``failure`` over the method's coins."""
+    """What :func:`shoal.network.spectral_bound` proves: ``|λ_i| <= value`` for i >= 2.
+
+    Attributes:
+        value: The bound.
+        failure: Probability over the method's coins that it does not hold.
+        method: How it was proved.
+    """
 
     value: float
     failure: float
@@ -77,9 +83,32 @@ def spectral_bound(
 ) -> SpectralBound:
     """An upper bound on the size of every eigenvalue of the walk but the first.
 
-    ``failure`` is the largest failure probability of the random method, which alone has one.
-    ``precision`` is how far the bound may be above the truth, relative to the gap: a wish, that
-    tiny gaps or large degrees may not grant; the bound is one all the same.
+    Args:
+        walk: A walk that is the same every round.
+        method: "dense", "inertia", "random", or "auto" by the size of the graph.
+        failure: The largest failure probability of the random method, which alone has
+            one.
+        precision: How far the bound may be above the truth, relative to the gap: a wish
+            that tiny gaps or large degrees may not grant; the bound is one all the
+            same.
+        randomness: For the random method; None is secure.
+
+    Returns:
+        A :class:`shoal.network.SpectralBound`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or there is no such method.
+        PrecisionError: The gap is too small for double precision.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.random_regular(100, 10))
+        >>> bound = network.spectral_bound(walk)
+        >>> 0.5 < bound.value < 0.7, bound.failure
+        (True, 0.0)
     """
     checks.one_of(get_args(Method), method=method)
     checks.open_probability(failure=failure, precision=precision)

@@ -121,9 +121,25 @@ class Process(ABC):
 class Walk(Process):
     """A walk that is the same every round.
 
-    ``online`` is the probability that somebody is there in a round, everybody independently: the
-    kernel is then the average p² P + (1 - p²) I, the law of ONE report. Reports held by the same
-    people wait together, so several reports are independent only given the absences.
+    Args:
+        graph: Who is joined to whom: connected, and not bipartite unless the walk is lazy.
+        kind: "simple" (to a uniform neighbour), "lazy" (which sometimes stays), or
+            "metropolis" (whose stationary law is uniform).
+        stay: Probability in (0, 1) that a lazy walk stays, 1/2 unless given.
+        online: Probability that somebody is there in a round, everybody independently: the
+            kernel is then the average p² P + (1 − p²) I, the law of ONE report. Reports held
+            by the same people wait together, so several reports are independent only given
+            the absences (:class:`shoal.network.Absences`).
+
+    Raises:
+        InvalidArgumentError: The graph is not connected, or bipartite; a number is out of its
+            range.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.ring(5))
+        >>> walk.position(0, 1).tolist()
+        [0.0, 0.5, 0.0, 0.0, 0.5]
     """
 
     graph: Graph
@@ -228,11 +244,24 @@ def _metropolis(graph: Graph) -> csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Absences(Process):
-    """A walk with these people online in each round: ``online`` has a row a round, a column a node.
+    """A walk with these people online in each round.
 
-    A report stays put unless its holder and the neighbour chosen are both there. Every such round
-    is symmetric with respect to the walk's π, so π is kept whatever the pattern. Given the pattern
-    the reports' walks are independent.
+    A report stays put unless its holder and the neighbour chosen are both there. Every such
+    round is symmetric with respect to the walk's π, so π is kept whatever the pattern. Given
+    the pattern the reports' walks are independent.
+
+    Args:
+        walk: The walk when everybody is there.
+        online: True or false, a row a round and a column a node.
+
+    Raises:
+        InvalidArgumentError: The pattern has another shape, or the walk has absences of its own.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.complete(10))
+        >>> network.Absences.drawn(walk, 20, online=0.9).online.shape
+        (20, 10)
     """
 
     walk: Walk
@@ -289,8 +318,20 @@ class Absences(Process):
 class Varying(Process):
     """A walk on a graph that changes: one walk a round, all on the same nodes.
 
-    All of them must keep one law for :attr:`stationary` to exist; laws of positions and what they
+    All of them must keep one law for ``stationary`` to exist; laws of positions and what they
     have in common are there either way.
+
+    Args:
+        walks: One for each round.
+
+    Raises:
+        InvalidArgumentError: The walks are on different numbers of nodes.
+
+    Example:
+        >>> from shoal import network
+        >>> walks = [network.Walk(network.random_regular(20, 4, seed=s)) for s in range(3)]
+        >>> network.Varying(walks).longest
+        3
     """
 
     walks: Sequence[Walk]

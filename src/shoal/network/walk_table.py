@@ -48,10 +48,22 @@ class WalkRow(NamedTuple):
 
 @dataclass(frozen=True)
 class WalkTable(Tabular):
-    """ε by rounds up to the last, and what holds and is paid after that.
+    """What :func:`shoal.network.table` returns: ε by rounds, and what is paid for it.
 
-    ``user`` is the person that the table is about, as the graph's file calls them; None if it is
-    about everybody. ``goal`` says what the last number of rounds was searched for.
+    Attributes:
+        walk: The walk when everybody is there.
+        accountant: The reports and the adversary.
+        rows: For each number of rounds, ε by fraction of people.
+        guarantee: The (ε, δ) after the last row.
+        central: The ε of a shuffler.
+        cost: Messages, loads and bytes.
+        offline: Probability that a peer misses a round.
+        goal: What the last number of rounds was searched for, in words.
+        user: The person that it is about, as the graph's file calls them; None for everybody.
+        simulation: The walk, simulated once, if that was asked for.
+
+    References:
+        :doc:`/theory/network`.
     """
 
     walk: Walk
@@ -229,13 +241,39 @@ def table(
 ) -> WalkTable:
     """ε of reports passed on along a walk, by rounds and by fraction of people.
 
-    The last row is after ``rounds``, or after the fewest that keep ``epsilon``; with neither, the
-    fewest that come within 10 % of a central shuffler's ε. δ is min(1e-6, 1/(10 n)) by default.
-    ``steps`` are the rows, as fractions of the last number of rounds. ``offline`` is the
-    probability that a peer misses a round: one pattern of absences is drawn. With
-    ``view="traffic"`` the table is about one ``user``, by default the worst spread one.
-    ``simulation=True`` walks it once, too. ``seed`` is that of all that is drawn. The devices and
-    the adversary are those of :func:`amplify_walk`, with 2,000 ``runs`` by default.
+    Args:
+        walk: A walk that is the same every round.
+        rounds: Those of the last row; the fewest that keep epsilon, or with neither the
+            fewest that come within 10 % of a central shuffler's ε, unless given.
+        epsilon: The target of the last row instead.
+        delta: δ; min(1e-6, 1/(10 n)) unless given.
+        user: The number of one person that it is about; None for everybody.
+        offline: Probability that a peer misses a round: one pattern of absences is
+            drawn.
+        steps: The rows, as fractions of the last number of rounds.
+        report_bytes: Length of one report, for the cost.
+        simulation: Walk it once, too.
+        seed: That of all that is drawn.
+        progress: Called with the rows done and all.
+        **setting: What devices run and who looks, as for
+            :func:`shoal.network.amplify_walk`, with 2,000 runs unless given.
+
+    Returns:
+        A :class:`shoal.network.WalkTable`, which prints itself.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or both rounds and epsilon
+            are given.
+        UnreachableTargetError: The target is not kept within the rounds that are tried.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import network
+        >>> walk = network.Walk(network.complete(30))
+        >>> network.table(walk, rounds=2, local_epsilon=1).rounds
+        2
     """
     checks.closed_probability(offline=offline)
     checks.count(runs=setting.setdefault("runs", 2000))

@@ -28,10 +28,16 @@ _BELOW = 1 - 1e-6  # what is solved for comes out above its target by rounding
 
 @dataclass(frozen=True)
 class Part:
-    """A question, the arguments of :func:`plan` but epsilon and delta, and its part of the budget.
+    """A question in a budget that :func:`shoal.planning.joint.plan_together` divides.
 
-    Everybody answers it ``rounds`` times, each time by a report of its own. ``choose`` names the
-    option to be run instead of the best.
+    Args:
+        question: The arguments of :func:`shoal.plan`, but epsilon and delta.
+        weight: Its part of the budget, > 0.
+        rounds: How often everybody answers it, each time by a report of its own.
+        choose: The option to be run instead of the best.
+
+    Raises:
+        InvalidArgumentError: ``weight`` or ``rounds`` is out of its range.
     """
 
     question: Mapping[str, Any]
@@ -51,7 +57,17 @@ class Part:
 
 @dataclass(frozen=True)
 class JointPlan:
-    """A plan for each part, and what all of them cost together: at most the joint epsilon."""
+    """A plan for each part of :func:`shoal.planning.joint.plan_together`, and what all cost.
+
+    Attributes:
+        plans: In the order of the parts, each with the one option that is run.
+        profile: The composed curve δ(ε) of everybody's reports.
+        epsilon: At most the joint target.
+        theorem: What proves it.
+
+    References:
+        :doc:`/theory/composition`.
+    """
 
     plans: tuple[Plan, ...]
     profile: ComposedProfile
@@ -60,17 +76,34 @@ class JointPlan:
 
 
 def plan_together(parts: Sequence[Part], *, epsilon: float, delta: float) -> JointPlan:
-    """Plans whose composition spends (epsilon, delta), by less than 1 % too little.
+    """Plans whose composition spends (ε, δ), by less than 1 % too little.
 
-    A part of weight w has its least error at (t w, delta/K), K being the number of all reports of
-    one person, and t is the same for all. At t = epsilon / (sum of weights) epsilons and deltas add
-    up to the target, so that no part is worse off than by a split. Which mechanism a part runs is
-    decided near the final scale. The plans have the option that is run and no other.
+    A part of weight w has its least error at (t w, δ/K), K being the number of all
+    reports of one person, and t is the same for all. At t = ε / (sum of weights)
+    epsilons and deltas add up to the target, so that no part is worse off than by a
+    split. Which mechanism a part runs is decided near the final scale. The plans have
+    the option that is run and no other.
 
-    >>> parts = [Part({"n": 10_000, "categories": k}) for k in (2, 10)]
-    >>> both = plan_together(parts, epsilon=1, delta=1e-6)
-    >>> 0.99 < both.epsilon <= 1, both.plans[0].question.epsilon > 0.7
-    (True, True)
+    Args:
+        parts: The questions, at least one.
+        epsilon: ε > 0 of all reports of one person together.
+        delta: δ in (0, 1) of all of them.
+
+    Returns:
+        A :class:`shoal.planning.joint.JointPlan`.
+
+    Raises:
+        InvalidArgumentError: There is no part, or a number is out of its range.
+        UnreachableTargetError: A part has no option that keeps its part of the target.
+
+    References:
+        :doc:`/theory/composition`.
+
+    Example:
+        >>> parts = [Part({"n": 10_000, "categories": k}) for k in (2, 10)]
+        >>> both = plan_together(parts, epsilon=1, delta=1e-6)
+        >>> 0.99 < both.epsilon <= 1, both.plans[0].question.epsilon > 0.7
+        (True, True)
     """
     checks.target(epsilon=epsilon, delta=delta)
     checks.refuse(not parts, "at least one part", parts=0)

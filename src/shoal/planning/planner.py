@@ -65,7 +65,29 @@ _FAR = 20.0  # stands for "impossible" in logarithms
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is to be collected, from how many, and how private it has to be."""
+    """What is to be collected, from how many people, and how private it has to be.
+
+    :func:`shoal.plan` makes one of its arguments.
+
+    Args:
+        epsilon: ε > 0 of the shuffled reports.
+        delta: δ in (0, 1).
+        n: People who report.
+        categories: How many answers there are. Exactly one of categories, bounds, dimension.
+        bounds: (low, high) of a number.
+        dimension: Coordinates of a vector.
+        norm: The longest vector; without it vectors have length 1.
+        local_epsilon_cap: The largest ε₀ that a report may have.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        participation: Probability in (0, 1] that a person reports, unseen by the analyzer.
+        messages_cap: Messages of one person on average; None for any number.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or it is not clear what is asked.
+
+    References:
+        The targets are kept by the theorems of :func:`shoal.amplify`; :doc:`/theory/solving`.
+    """
 
     epsilon: float
     delta: float
@@ -139,9 +161,16 @@ class Question:
 
 @dataclass(frozen=True)
 class Option:
-    """One randomizer at the largest local epsilon, or protocol with the least noise, that will do.
+    """One row of a :func:`shoal.plan`: a randomizer at the largest ε₀ that keeps the target.
 
-    A protocol's local epsilon is infinite: one of its messages is the truth.
+    Or a protocol with the least noise; its ε₀ is infinite, as one of its messages is the truth.
+
+    Attributes:
+        name: What ``choose`` takes.
+        randomizer: What each device would run; None if it is out of the question.
+        local_epsilon: ε₀ of what one person sends.
+        errors: The predicted errors.
+        remark: Why it is out of the question, or what to know.
     """
 
     name: str
@@ -223,7 +252,24 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan(Tabular):
-    """Options, best first, beside what a trusted curator and what no shuffler would give."""
+    """The options for a question, best first, beside a trusted curator and no shuffler.
+
+    :func:`shoal.plan` makes it. It prints itself as a table, and saves itself as JSON.
+
+    Attributes:
+        question: What is asked.
+        options: A :class:`shoal.planning.Option` for each candidate, best first.
+        reason: Why the first one is recommended.
+
+    References:
+        ``guarantee`` is by the theorems of :func:`shoal.amplify`; :doc:`/theory/solving`.
+
+    Example:
+        >>> import shoal
+        >>> made = shoal.plan(epsilon=1, n=10_000, categories=4)
+        >>> made.recommended.name, made.guarantee.epsilon <= 1
+        ('grr', True)
+    """
 
     question: Question
     options: tuple[Option, ...]
@@ -566,19 +612,43 @@ def plan(
 ) -> Plan:
     """What each device should run, and how wrong the result will be.
 
-    One of so many ``categories``, a number between ``bounds``, or a vector of ``dimension``
-    coordinates: of length 1, or of any length up to ``norm``.
+    For one of some categories, a number between bounds, or a vector.
 
-    ``delta`` is min(1e-6, 1/(10 n)) unless it is given. ``messages_cap`` is how many messages one
-    person may send on average (None: any number); above 1 it lets in protocols that hide the truth
-    among further messages.
+    Args:
+        epsilon: ε > 0 of the shuffled reports.
+        n: People who report.
+        delta: δ; min(1e-6, 1/(10 n)) unless given.
+        categories: How many answers there are, at least 2.
+        bounds: (low, high) of a number.
+        dimension: Coordinates of a vector, of length 1 unless there is a norm.
+        norm: The longest vector.
+        local_epsilon_cap: The largest ε₀ that a report may have.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        participation: Probability in (0, 1] that a person reports, unseen by the
+            analyzer.
+        messages_cap: How many messages one person may send on average; None for any
+            number. Above 1 it lets in protocols that hide the truth among further
+            messages.
 
-    >>> best = plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
-    >>> best.recommended.name, best.recommended.errors.l2 < 94
-    ('grr', True)
-    >>> best = plan(epsilon=1, delta=1e-6, n=10**6, categories=100, messages_cap=2)
-    >>> best.recommended.name, best.recommended.errors.l2 < 30
-    ('near-central-lean', True)
+    Returns:
+        A :class:`shoal.Plan` with options, best first, and their predicted errors.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or not exactly one of
+            categories, bounds and dimension is given.
+        UnreachableTargetError: No option keeps (ε, δ) under these limits.
+
+    References:
+        Each option keeps the target by the theorem of its page; :doc:`/theory/solving`.
+
+    Example:
+        >>> import shoal
+        >>> best = shoal.plan(epsilon=1, n=10**6, categories=100)
+        >>> best.recommended.name, round(best.recommended.errors.l2)
+        ('grr', 102)
+        >>> best = shoal.plan(epsilon=1, n=10**6, categories=100, messages_cap=2)
+        >>> best.recommended.name, round(best.recommended.errors.l2)
+        ('near-central-lean', 29)
     """
     n = checks.count(n=n)
     question = Question(
@@ -629,9 +699,26 @@ def messages_limit(messages_cap: float | None, choose: str | None) -> float | No
 
 
 def required_n_for(error: float, **question: object) -> int:
-    """The smallest crowd whose predicted L2 error, as a fraction of it, is at most ``error``.
+    """The smallest number of people whose predicted L2 error is at most ``error`` of them.
 
-    Takes the other arguments of :func:`plan`; without ``delta``, that of each crowd.
+    Args:
+        error: The error, as a fraction of the people, > 0.
+        **question: The other arguments of :func:`shoal.plan`; without delta, that of
+            each n.
+
+    Returns:
+        n.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        UnreachableTargetError: Not even the largest n that is tried is enough.
+
+    References:
+        The theorems of :func:`shoal.plan`.
+
+    Example:
+        >>> required_n_for(0.05, epsilon=1, dimension=2)
+        430
     """
 
     def with_people(log_n: float) -> dict[str, Any]:
@@ -643,7 +730,27 @@ def required_n_for(error: float, **question: object) -> int:
 
 
 def required_epsilon_for(error: float, *, n: int, **question: object) -> float:
-    """The smallest epsilon at which n people reach a predicted L2 error of this fraction."""
+    """The smallest ε at which the predicted L2 error is at most ``error`` of n people.
+
+    Args:
+        error: The error, as a fraction of the people, > 0.
+        n: People who report.
+        **question: The other arguments of :func:`shoal.plan`.
+
+    Returns:
+        ε, from 0.001 to 16.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        UnreachableTargetError: So few people do not reach it at any ε.
+
+    References:
+        The theorems of :func:`shoal.plan`.
+
+    Example:
+        >>> round(required_epsilon_for(0.2, n=1_000, dimension=2), 3)
+        0.059
+    """
 
     def with_epsilon(log_epsilon: float) -> dict[str, Any]:
         return question | {"n": n, "epsilon": math.exp(log_epsilon)}

@@ -166,16 +166,30 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
     numbers of messages +1 and −1, so that the error is discrete Laplace, and pairs {+1, −1} that
     leave the sum alone and hide how many there are of each.
 
-    Citations: Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in the
-    Shuffle Model: Almost Central Accuracy in Almost a Single Message", ICML 2021,
-    arXiv:2109.13158; calibrated here on the exact divergence.
     Runtime: three draws per person; O(messages) to estimate.
-    Utility: the count has variance 2a/(1 - a)^2, a = e^-central_epsilon, whatever n. One dishonest
-    person can move it by as much as an envelope holds.
 
-    >>> protocol = NearCentralCount.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
-    >>> round(protocol.messages, 4), round(10**10 * float(protocol.variance(0.5, n=100_000)), 2)
-    (1.0061, 2.3)
+    Utility: the count has variance 2a/(1 - a)^2, a = e^-central_epsilon, whatever n. One
+    dishonest person can move it by as much as an envelope holds.
+
+    Args:
+        central_epsilon: ε > 0 of the discrete Laplace noise in the count or sum.
+        shape: Shape of the negative binomial number of pairs {+1, −1}, > 0.
+        pairs: Expected number of pairs that all people together add.
+        people: Honest people who share the noise; more of them add more.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in the
+        Shuffle Model: Almost Central Accuracy in Almost a Single Message", ICML 2021,
+        arXiv:2109.13158; calibrated here on the exact divergence; :doc:`/theory/near-central`.
+
+    Example:
+        >>> protocol = NearCentralCount.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(protocol.messages, 4), round(10**10 * float(protocol.variance(0.5, n=100_000)), 2)
+        (1.0061, 2.3)
     """
 
     name: ClassVar[str] = "near-central"
@@ -230,15 +244,34 @@ class NearCentralSum(_NearCentral, NumberMechanism):
     With ``levels``, numbers between ``low`` and ``high`` are rounded at random to one of so many
     equal steps, right on average, and the step is sent.
 
-    Citations: Ghazi, Kumar, Manurangsi, Pagh, Sinha, arXiv:2109.13158 (who send x itself and flood
-    with more kinds of messages); calibrated here on the exact divergence.
     Runtime: three draws per person; O(messages) to estimate.
-    Utility: the sum has variance 2a/(1 - a)^2, a = e^-(central_epsilon/high), whatever n; of
-    numbers that are rounded n/4 more at most, in steps.
 
-    >>> protocol = NearCentralSum.calibrated(high=5, n=10_000, epsilon=1.0, delta=1e-6)
-    >>> round(10_000 * protocol.variance(n=10_000) ** 0.5, 1)
-    7.9
+    Utility: the sum has variance 2a/(1 - a)^2, a = e^-(central_epsilon/high), whatever n;
+    of numbers that are rounded n/4 more at most, in steps.
+
+    Args:
+        central_epsilon: ε > 0 of the discrete Laplace noise in the count or sum.
+        shape: Shape of the negative binomial number of pairs {+1, −1}, > 0.
+        pairs: Expected number of pairs that all people together add.
+        people: Honest people who share the noise; more of them add more.
+        low: The least number, 0 unless numbers are rounded to ``levels``.
+        high: The largest number: whole and at most 64, unless numbers are rounded.
+        levels: Equal steps that numbers are rounded to at random; None sends whole numbers as
+            they are.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Ghazi, Kumar, Manurangsi, Pagh, Sinha, arXiv:2109.13158 (who send x itself and flood
+        with more kinds of messages); calibrated here on the exact divergence;
+        :doc:`/theory/near-central`.
+
+    Example:
+        >>> protocol = NearCentralSum.calibrated(high=5, n=10_000, epsilon=1.0, delta=1e-6)
+        >>> round(10_000 * protocol.variance(n=10_000) ** 0.5, 1)
+        7.9
     """
 
     name: ClassVar[str] = "near-central-sum"
@@ -364,15 +397,28 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
     One message per person: this is randomized response that lies with probability coins/2, and the
     baseline that several messages have to beat.
 
-    Citations: Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed Differential Privacy via
-    Shuffling", EUROCRYPT 2019, arXiv:1808.01394 (binary sums, with lambda = n coins); calibrated
-    here on the exact divergence up to 128 people, beyond that on the privacy blanket.
     Runtime: one draw per person; O(n) to estimate.
-    Utility: the count has variance about n coins/2, for instance 42 at (1, 1e-6), whatever n.
 
-    >>> protocol = FairCoins.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
-    >>> round(100_000 * protocol.coins, 1), round(protocol.local_epsilon, 2)
-    (85.2, 7.76)
+    Utility: the count has variance about n coins/2, for instance 42 at (1, 1e-6), whatever
+    n.
+
+    Args:
+        coins: Probability in (0, 1) that a coin is sent in place of the answer.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed Differential Privacy via Shuffling",
+        EUROCRYPT 2019, arXiv:1808.01394 (binary sums, with lambda = n coins); calibrated here
+        on the exact divergence up to 128 people, beyond that on the privacy blanket;
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> protocol = FairCoins.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(100_000 * protocol.coins, 1), round(protocol.local_epsilon, 2)
+        (85.2, 7.76)
     """
 
     name: ClassVar[str] = "coins"

@@ -126,14 +126,28 @@ class UniformDummies(AmongDummies, AnswerEnvelopes):
 
     Of ⌊ρ⌋ dummies and one more with probability ρ − ⌊ρ⌋ each is uniform on the k answers.
 
-    Citations: Luo, Wang, Yi, "Frequency Estimation in the Shuffle Model with Almost a Single
-    Message", CCS 2022, arXiv:2111.06833 (small domains); calibrated here on the exact divergence.
     Runtime: one draw per person and one per dummy; O(messages + k) to estimate.
-    Utility: every count has the same variance, about nρ/k, however many people gave the answer.
 
-    >>> protocol = UniformDummies.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
-    >>> round(protocol.messages, 4), protocol.slots
-    (1.0043, 2)
+    Utility: every count has the same variance, about nρ/k, however many people gave the
+    answer.
+
+    Args:
+        dummies: Dummies that one person sends on average, > 0.
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Luo, Wang, Yi, "Frequency Estimation in the Shuffle Model with Almost a Single Message",
+        CCS 2022, arXiv:2111.06833 (small domains); calibrated here on the exact divergence;
+        :doc:`/theory/dummies`.
+
+    Example:
+        >>> protocol = UniformDummies.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> round(protocol.messages, 4), protocol.slots
+        (1.0043, 2)
     """
 
     name: ClassVar[str] = "dummies"
@@ -192,16 +206,29 @@ class HashedDummies(AmongDummies, AnswerMechanism):
     the answers that its function sends to its bucket. Of ⌊ρ⌋ dummies, and one more with probability
     ρ − ⌊ρ⌋, each is uniform. The analyzer names the candidates it wants to know about.
 
-    Citations: Luo, Wang, Yi, "Frequency Estimation in the Shuffle Model with Almost a Single
-    Message", CCS 2022, arXiv:2111.06833 (large domains); calibrated here on the exact divergence of
-    the messages that tell two answers apart.
     Runtime: two draws per message; one evaluation per message and candidate to estimate.
-    Utility: a count has variance about n dummies/buckets + n/buckets: with as many buckets as
-    answers or more, :class:`shoal.UniformDummies` does the same with less.
 
-    >>> protocol = HashedDummies.calibrated(k=10**9, n=10**6, epsilon=1.0, delta=1e-6)
-    >>> protocol.buckets, protocol.slots, protocol.message_bytes
-    (23443, 2, 18)
+    Utility: a count has variance about n dummies/buckets + n/buckets: with as many buckets
+    as answers or more, :class:`shoal.UniformDummies` does the same with less.
+
+    Args:
+        dummies: Dummies that one person sends on average, > 0.
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        buckets: Values of the hash functions, at least 2.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Luo, Wang, Yi, "Frequency Estimation in the Shuffle Model with Almost a Single Message",
+        CCS 2022, arXiv:2111.06833 (large domains); calibrated here on the exact divergence of
+        the messages that tell two answers apart; :doc:`/theory/dummies`.
+
+    Example:
+        >>> protocol = HashedDummies.calibrated(k=10**9, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> protocol.buckets, protocol.slots, protocol.message_bytes
+        (23443, 2, 18)
     """
 
     name: ClassVar[str] = "hashed-dummies"

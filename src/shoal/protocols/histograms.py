@@ -202,13 +202,35 @@ class NearCentralHistogram(AnswerEnvelopes):
     on average, which leave the estimate alone and hide how many there are of each. How many
     messages somebody adds does not depend on the answer.
 
-    Citations: after Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in
-    the Shuffle Model: Almost Central Accuracy in Almost a Single Message", ICML 2021,
-    arXiv:2109.13158; here on the exact divergence of the whole histogram under replacement.
-    Runtime: one draw per person and two per clump of noise, however many answers; O(messages + k)
-    to estimate.
-    Utility: every count has variance 2a/(1 − a)², a = e^−rate, whatever n and k. One dishonest
-    person can move it by as much as an envelope holds.
+    Runtime: one draw per person and two per clump of noise, however many answers;
+    O(messages + k) to estimate.
+
+    Utility: every count has variance 2a/(1 − a)², a = e^−rate, whatever n and k. One
+    dishonest person can move it by as much as an envelope holds.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        after Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in the
+        Shuffle Model: Almost Central Accuracy in Almost a Single Message", ICML 2021,
+        arXiv:2109.13158; here on the exact divergence of the whole histogram under replacement;
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> made = RobustHistogram.calibrated(k=4, n=1000, epsilon=1.0, delta=1e-6)
+        >>> (
+        ...     isinstance(made, NearCentralHistogram),
+        ...     made.estimate(made.tally(made.randomize([2] * 1000))).n,
+        ... )
+        (True, 1000)
     """
 
     theorem = "near-central histogram, exact divergence of the product"
@@ -386,9 +408,24 @@ class LeanHistogram(NearCentralHistogram):
     Most people send their answer and nothing else, but somebody's share of the pairs may be large:
     an envelope has room for some thousand messages.
 
-    >>> lean = LeanHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
-    >>> round(lean.messages, 2), lean.slots, round(10 * lean.error(10**6).variance ** 0.5, 1)
-    (1.11, 2489, 29.4)
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+        shape: Shape of the negative binomial number of pairs in a bucket, > 0.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> lean = LeanHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> round(lean.messages, 2), lean.slots, round(10 * lean.error(10**6).variance ** 0.5, 1)
+        (1.11, 2489, 29.4)
     """
 
     name: ClassVar[str] = "near-central-lean"
@@ -405,9 +442,27 @@ class RobustHistogram(NearCentralHistogram):
     More messages than :class:`LeanHistogram` sends, in much smaller envelopes: so one dishonest
     person has much less influence.
 
-    >>> robust = RobustHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
-    >>> round(robust.messages, 2), robust.slots, round(10 * robust.error(10**6).variance ** 0.5, 1)
-    (1.23, 67, 31.3)
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> robust = RobustHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> (
+        ...     round(robust.messages, 2),
+        ...     robust.slots,
+        ...     round(10 * robust.error(10**6).variance ** 0.5, 1),
+        ... )
+        (1.23, 67, 31.3)
     """
 
     name: ClassVar[str] = "near-central-robust"

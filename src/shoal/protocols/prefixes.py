@@ -325,7 +325,13 @@ def _words(key: int, shape: tuple[int, int, int], cuts: tuple[int, ...]) -> Word
 
 
 class PrefixMechanism(Mechanism):
-    """A prefix tree whose cells are reported by some mechanism for k answers."""
+    """A prefix tree of texts whose cells are reported by some mechanism for k answers.
+
+    :class:`shoal.protocols.prefixes.PrefixDummies` and ``PrefixResponse`` are the two there are.
+
+    References:
+        :doc:`/theory/dummies`; :doc:`/theory/blanket`.
+    """
 
     tree: PrefixTree
 
@@ -357,7 +363,7 @@ class PrefixMechanism(Mechanism):
     def thresholds(self, n: int, *, beta: float = BETA) -> tuple[float, ...]:
         """From how many of n people on a text is sure to be found, by how many levels it has.
 
-        Whatever people hold, with probability ``1 - beta`` at least :func:`.heavy_hitters` lists
+        Whatever people hold, with probability ``1 - beta`` at least ``heavy_hitters`` lists
         all texts with so many holders, and none that nobody holds, or says that it is not complete.
         Infinite where not even a text of everybody is sure to be found.
         """
@@ -375,9 +381,27 @@ class PrefixMechanism(Mechanism):
 class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
     """A cell of one's text among uniform dummies.
 
-    Citations: see the module. Privacy: that of :class:`UniformDummies` on the cells, to which
-    drawing a cell of one's own text adds nothing.
+    Drawing a cell of one's own text adds nothing to what :class:`shoal.UniformDummies` on the
+    cells reveals.
+
     Runtime: one hash of the text per person, one draw per dummy.
+
+    Args:
+        dummies: Dummies that one person sends on average, > 0.
+        tree: The levels, hash tables and cells of the prefix tree.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if so few messages do not keep the target.
+
+    References:
+        Luo, Wang, Yi, CCS 2022, arXiv:2111.06833, for the dummies; :doc:`/theory/dummies`.
+
+    Example:
+        >>> target = {"n": 5_000, "epsilon": 1.0, "delta": 1e-6}
+        >>> made = PrefixDummies.calibrated(**target, length=2, alphabet="ab")
+        >>> made.profile(5_000).delta(1.0) <= 1e-6
+        True
     """
 
     name: ClassVar[str] = "prefix-dummies"
@@ -453,8 +477,25 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
 class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
     """A cell of one's text by randomized response: one message per person.
 
-    Citations: see the module. Privacy: that of :class:`RandomizedResponse` on the cells, to which
-    drawing a cell of one's own text adds nothing.
+    Drawing a cell of one's own text adds nothing to what :class:`shoal.RandomizedResponse` on
+    the cells reveals.
+
+    Args:
+        tree: The levels, hash tables and cells of the prefix tree.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if one message does not keep the target.
+
+    References:
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> target = {"n": 5_000, "epsilon": 1.0, "delta": 1e-6}
+        >>> made = PrefixResponse.calibrated(**target, length=2, alphabet="ab")
+        >>> len(made.randomize(["a", "ab"]))
+        2
     """
 
     name: ClassVar[str] = "prefix-grr"

@@ -281,17 +281,35 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
     The shuffled shares of all people show their noisy sum and, but for a total variation of
     ``split_distance``, nothing else.
 
-    Citations: Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography from Anonymity", FOCS 2006;
-    Balle, Bell, Gascón, Nissim, "Private Summation in the Multi-Message Shuffle Model", CCS 2020,
-    arXiv:2002.00817, and arXiv:1906.09116 for the noise. The number of shares is not theirs: it
-    comes from the exact second moment, and is lower.
     Runtime: one draw per share and three per person; O(messages) to estimate.
-    Utility: the sum has variance n/(4 levels²) + 2/ε² in units of the bounds' span, whatever n is.
-    One missing message makes the sum worthless, and is noticed.
 
-    >>> protocol = SplitAndMixSum.calibrated(low=0, high=1, n=10**6, epsilon=1.0, delta=1e-6)
-    >>> protocol.shares, protocol.modulus_bits, protocol.envelope_bytes
-    (7, 54, 49)
+    Utility: the sum has variance n/(4 levels²) + 2/ε² in units of the bounds' span,
+    whatever n is. One missing message makes the sum worthless, and is noticed.
+
+    Args:
+        levels: Whole steps from the least to the largest value, at most 2^30.
+        shares: Messages that one number is split into.
+        modulus_bits: Shares are whole numbers modulo 2 to this power.
+        people: Honest people who share the noise; more of them add more.
+        epsilon: ε > 0 of the noise that ``people`` share; None adds no noise.
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography from Anonymity", FOCS 2006; Balle,
+        Bell, Gascón, Nissim, "Private Summation in the Multi-Message Shuffle Model", CCS 2020,
+        arXiv:2002.00817, and arXiv:1906.09116 for the noise. The number of shares is not
+        theirs: it comes from the exact second moment, and is lower;
+        :doc:`/theory/split-and-mix`.
+
+    Example:
+        >>> protocol = SplitAndMixSum.calibrated(low=0, high=1, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> protocol.shares, protocol.modulus_bits, protocol.envelope_bytes
+        (7, 54, 49)
     """
 
     name: ClassVar[str] = "split-and-mix"
@@ -358,23 +376,41 @@ class LaplaceVector(VectorEstimate):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAndMixVectors(SplitAndMix, VectorMechanism):
-    """Vectors with |v_1| + ... + |v_d| <= ``bound``, every coordinate a split-and-mix sum.
+    """Vectors with ``|v_1| + ... + |v_d| <= bound``, every coordinate a split-and-mix sum.
 
     *Rounding that never lengthens.* In units of bound/levels, S_j is the sum of the first j
     absolute values, and one uniform offset u per person makes coordinate j the whole number
     ⌊S_j + u⌋ − ⌊S_{j−1} + u⌋: right on average, and all of them together at most ``levels``. So one
-    person changes the sums by at most 2 levels in total, and noise of e^(−epsilon |z| / (2 levels))
-    per coordinate makes them epsilon-DP.
+    person changes the sums by at most 2 levels in total, and noise of
+    ``e^(−epsilon |z| / (2 levels))`` per coordinate makes them epsilon-DP.
 
-    Citations: as for one sum, Balle, Bell, Gascón, Nissim, arXiv:2002.00817; per coordinate.
     Runtime: one draw per share and two per coordinate; O(messages) to estimate.
+
     Utility: each coordinate of the sum has variance bound² (n/(4 levels²) + 8/ε²) at most.
 
-    >>> protocol = SplitAndMixVectors.calibrated(
-    ...     dimension=10, bound=1.0, n=10**5, epsilon=1.0, delta=1e-6
-    ... )
-    >>> protocol.slots, protocol.message_bytes
-    (80, 7)
+    Args:
+        levels: Whole steps from the least to the largest value, at most 2^30.
+        shares: Messages that one number is split into.
+        modulus_bits: Shares are whole numbers modulo 2 to this power.
+        people: Honest people who share the noise; more of them add more.
+        epsilon: ε > 0 of the noise that ``people`` share; None adds no noise.
+        dimension: Number of coordinates.
+        bound: The most that the absolute values of a vector's coordinates add up to.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        as for one sum, Balle, Bell, Gascón, Nissim, arXiv:2002.00817; per coordinate;
+        :doc:`/theory/split-and-mix`.
+
+    Example:
+        >>> protocol = SplitAndMixVectors.calibrated(
+        ...     dimension=10, bound=1.0, n=10**5, epsilon=1.0, delta=1e-6
+        ... )
+        >>> protocol.slots, protocol.message_bytes
+        (80, 7)
     """
 
     name: ClassVar[str] = "split-and-mix-vectors"

@@ -270,17 +270,30 @@ class ZeroSum(AnswerEnvelopes):
 class ZeroSumCount(ZeroSum):
     """How many answer 1 rather than 0: send x + z copies of one message, z ~ Bernoulli(1 − γ).
 
-    Citations: Balcer and Cheu, arXiv:1911.06879, the protocol for binary sums; calibrated here on
-    the exact divergence (``published`` has the paper's constant).
     Runtime: one coin per person.
-    Utility: exact if nobody answers 1; else off by B ~ Bin(n, γ) less its mean, and a count that
-    does not exceed B is reported as 0 (see :class:`ZeroRuleEstimate`).
 
-    >>> protocol = ZeroSumCount.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
-    >>> round(100_000 * protocol.gamma, 1)
-    34.1
-    >>> protocol.estimate(protocol.tally(protocol.randomize([0] * 100_000))).frequencies.tolist()
-    [1.0, 0.0]
+    Utility: exact if nobody answers 1; else off by B ~ Bin(n, γ) less its mean, and a count
+    that does not exceed B is reported as 0 (see :class:`ZeroRuleEstimate`).
+
+    Args:
+        gamma: Probability in (0, 1/2] to withhold a copy.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Balcer and Cheu, arXiv:1911.06879, the protocol for binary sums; calibrated here on the
+        exact divergence (``published`` has the paper's constant); :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = ZeroSumCount.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(100_000 * protocol.gamma, 1)
+        34.1
+        >>> protocol.estimate(
+        ...     protocol.tally(protocol.randomize([0] * 100_000))
+        ... ).frequencies.tolist()
+        [1.0, 0.0]
     """
 
     name: ClassVar[str] = "zero-sum-count"
@@ -336,16 +349,29 @@ class ZeroSumCount(ZeroSum):
 class ZeroSumHistogram(ZeroSum):
     """A zero-sum count of each of k answers, on messages that name the answer.
 
-    Citations: Balcer and Cheu, arXiv:1911.06879, the protocol for histograms; calibrated here on
-    the exact divergence of the two answers that one person's change touches.
-    Runtime: k coins and about k messages per person. ``SparseHistogram`` sends the mirror image of
-    the same noise in far fewer messages.
-    Utility: an answer that nobody gave is reported as 0, always, so the largest error does not
-    depend on k; rare answers are reported as 0 too (see :class:`ZeroRuleEstimate`).
+    Runtime: k coins and about k messages per person. ``SparseHistogram`` sends the mirror
+    image of the same noise in far fewer messages.
 
-    >>> protocol = ZeroSumHistogram.calibrated(k=100, n=100_000, epsilon=1.0, delta=1e-6)
-    >>> round(100_000 * protocol.gamma, 1), round(protocol.messages)
-    (42.7, 101)
+    Utility: an answer that nobody gave is reported as 0, always, so the largest error does
+    not depend on k; rare answers are reported as 0 too (see :class:`ZeroRuleEstimate`).
+
+    Args:
+        gamma: Probability in (0, 1/2] to withhold a copy of an answer.
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Balcer and Cheu, arXiv:1911.06879, the protocol for histograms; calibrated here on the
+        exact divergence of the two answers that one person's change touches;
+        :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = ZeroSumHistogram.calibrated(k=100, n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(100_000 * protocol.gamma, 1), round(protocol.messages)
+        (42.7, 101)
     """
 
     name: ClassVar[str] = "zero-sum"
@@ -421,15 +447,29 @@ class SparseHistogram(AnswerEnvelopes):
     such a number: its mirror image, of the same divergence and variance, in k messages per person
     where these are 1 + kγ.
 
-    Citations: the noise of Balcer and Cheu, "Separating Local & Shuffled Differential Privacy via
-    Histograms", ITC 2020, arXiv:1911.06879, turned over; calibrated on the exact divergence.
-    Runtime: one draw per person for the number of copies and one per copy; O(messages + k) to
-    estimate.
+    Runtime: one draw per person for the number of copies and one per copy; O(messages + k)
+    to estimate.
+
     Utility: every count has variance nγ(1−γ), however many people gave the answer.
 
-    >>> protocol = SparseHistogram.calibrated(k=1000, n=100_000, epsilon=1.0, delta=1e-6)
-    >>> round(protocol.messages, 3)
-    1.427
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        gamma: Probability in (0, 1/2] of a copy of each answer.
+        most: The most copies that one person sends; None for as many as a draw of 62 bits has.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        the noise of Balcer and Cheu, "Separating Local & Shuffled Differential Privacy via
+        Histograms", ITC 2020, arXiv:1911.06879, turned over; calibrated on the exact
+        divergence; :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = SparseHistogram.calibrated(k=1000, n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(protocol.messages, 3)
+        1.427
     """
 
     name: ClassVar[str] = "sparse"

@@ -99,15 +99,28 @@ class UnaryEncoding(BitRandomizer):
     basic RAPPOR, P = 1 - Q with P/Q = e^(epsilon/2). P and Q are whole numbers over 2^32, Q the
     smallest with P(1 - Q) <= e^epsilon (1 - P) Q.
 
-    Citations: Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
-    Estimation", USENIX Security 2017; Erlingsson, Pihur, Korolova, "RAPPOR: Randomized
-    Aggregatable Privacy-Preserving Ordinal Response", CCS 2014 (arXiv 1407.6981).
     Runtime: k random bytes per report; O(n k/8) to estimate.
-    Utility: n Var = 4e/(e - 1)^2 for an answer nobody gave, e = e^epsilon, and P(1 - P)/(P - Q)^2,
-    which optimized encoding never brings below 1, for an answer everybody gave.
 
-    >>> UnaryEncoding(k=2, epsilon=1.0).table().round(3)[0].tolist()
-    [0.366, 0.134, 0.366, 0.134]
+    Utility: n Var = 4e/(e - 1)^2 for an answer nobody gave, e = e^epsilon, and P(1 - P)/(P
+    - Q)^2, which optimized encoding never brings below 1, for an answer everybody gave.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        symmetric: Basic RAPPOR instead of optimized unary encoding.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+        Estimation", USENIX Security 2017; Erlingsson, Pihur, Korolova, "RAPPOR: Randomized
+        Aggregatable Privacy-Preserving Ordinal Response", CCS 2014 (arXiv 1407.6981);
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> UnaryEncoding(k=2, epsilon=1.0).table().round(3)[0].tolist()
+        [0.366, 0.134, 0.366, 0.134]
     """
 
     name: ClassVar[str] = "unary"
@@ -241,14 +254,27 @@ class SubsetSelection(BitRandomizer):
     ``size`` is w; by default the nearest whole number to k/(e^epsilon + 1), at least 1, which
     makes the estimates as good as any locally private ones can be.
 
-    Citations: Ye, Barg, "Optimal Schemes for Discrete Distribution Estimation under Locally
-    Differential Privacy", IEEE Trans. Inf. Theory 2018 (arXiv 1702.00610); Wang et al., "Mutual
-    Information Optimally Local Private Discrete Distribution Estimation" (arXiv 1607.08025).
     Runtime: k random words of 32 bits and one selection per report; O(n k/8) to estimate.
+
     Utility: n Var = 4e/(e - 1)^2 for an answer nobody gave, e = e^epsilon and k large.
 
-    >>> SubsetSelection(k=4, epsilon=1.0, size=2).table().round(3)[0].tolist()
-    [0.244, 0.244, 0.244, 0.09, 0.09, 0.09]
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        size: Answers in a report, from 1 to k − 1; None takes the nearest to k/(e^ε + 1).
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Ye, Barg, "Optimal Schemes for Discrete Distribution Estimation under Locally
+        Differential Privacy", IEEE Trans. Inf. Theory 2018 (arXiv 1702.00610); Wang et al.,
+        "Mutual Information Optimally Local Private Discrete Distribution Estimation" (arXiv
+        1607.08025); :doc:`/theory/blanket`.
+
+    Example:
+        >>> SubsetSelection(k=4, epsilon=1.0, size=2).table().round(3)[0].tolist()
+        [0.244, 0.244, 0.244, 0.09, 0.09, 0.09]
     """
 
     name: ClassVar[str] = "subset"

@@ -158,15 +158,28 @@ class Gaussian(NumberedMessages, NumberRandomizer):
     has by itself is the (epsilon, delta) of the Gaussian mechanism, and shuffled reports have that
     of their blanket, by :meth:`BlanketLaw.from_density`.
 
-    Citations: Dwork, Kenthapadi, McSherry, Mironov, Naor, EUROCRYPT 2006, for Gaussian noise;
-    Takagi, Liew, "Analysis of Shuffling Beyond Pure Local Differential Privacy" (arXiv
-    2601.19154), for shuffling it.
     Runtime: two draws and one binary search per report; O(n + sigma) to estimate.
+
     Utility: n Var is sigma^2, and at most 0.13 % more for rounding.
 
-    >>> noise = Gaussian(low=0, high=1, sigma=1.0)
-    >>> round(PrivacyProfile(noise.law(), n=10_000).epsilon(1e-6), 3)
-    0.06
+    Args:
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+        sigma: Standard deviation of the noise: 2^−16 to 2^10 times the range.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Dwork, Kenthapadi, McSherry, Mironov, Naor, EUROCRYPT 2006, for Gaussian noise; Takagi,
+        Liew, "Analysis of Shuffling Beyond Pure Local Differential Privacy" (arXiv 2601.19154),
+        for shuffling it; :doc:`/theory/beyond-pure`.
+
+    Example:
+        >>> noise = Gaussian(low=0, high=1, sigma=1.0)
+        >>> round(PrivacyProfile(noise.law(), n=10_000).epsilon(1e-6), 3)
+        0.06
     """
 
     name: ClassVar[str] = "gaussian"
@@ -320,11 +333,25 @@ class GaussianVectors(CoordinateMessages):
     :class:`Gaussian`.
 
     Runtime: 2 d draws and d binary searches per report; O(n d) to estimate.
+
     Utility: the squared error of one report is d sigma^2, and 0.1 % more for rounding.
 
-    >>> noise = GaussianVectors(dimension=10, norm=1.0, sigma=4.0)
-    >>> round(noise.profile(n=100_000).epsilon(1e-6), 4)
-    0.0116
+    Args:
+        dimension: Number of coordinates.
+        norm: The longest vector that may be reported, > 0.
+        sigma: Standard deviation of the noise: 2^−16 to 2^10 times the norm.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        :doc:`/theory/beyond-pure`.
+
+    Example:
+        >>> noise = GaussianVectors(dimension=10, norm=1.0, sigma=4.0)
+        >>> round(noise.profile(n=100_000).epsilon(1e-6), 4)
+        0.0116
     """
 
     name: ClassVar[str] = "gaussian-vectors"

@@ -356,14 +356,26 @@ class Duchi(WindowRandomizer):
     The same as rounding at random to ``low`` or ``high`` and one bit of randomized response, so
     every report is a mixture of those of the two bounds, which are the worst pair of inputs.
 
-    Citations: Duchi, Jordan, Wainwright, "Minimax Optimal Procedures for Locally Private
-    Estimation", JASA 2018 (arXiv 1604.02390), in one dimension.
     Runtime: two draws and one division per report; O(n) to estimate.
-    Utility: with C = (e + 1)/(e - 1) and x scaled to [-1, 1], n Var = C^2 - x^2. Best for epsilon
-    below about 1; for a large epsilon the rounding alone costs up to 1.
 
-    >>> Duchi(low=-1, high=1, epsilon=1.0).table().round(3)[0].tolist()
-    [0.731, 0.269]
+    Utility: with C = (e + 1)/(e - 1) and x scaled to [-1, 1], n Var = C^2 - x^2. Best for
+    epsilon below about 1; for a large epsilon the rounding alone costs up to 1.
+
+    Args:
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Duchi, Jordan, Wainwright, "Minimax Optimal Procedures for Locally Private Estimation",
+        JASA 2018 (arXiv 1604.02390), in one dimension; :doc:`/theory/envelope`.
+
+    Example:
+        >>> Duchi(low=-1, high=1, epsilon=1.0).table().round(3)[0].tolist()
+        [0.731, 0.269]
     """
 
     name: ClassVar[str] = "duchi"
@@ -379,14 +391,28 @@ class Piecewise(WindowRandomizer):
     ``m (1 + e^(-epsilon/2))`` outputs, for ``levels = m + 1``. After shuffling it is worth as much
     as randomized response among e^(epsilon/2) + 1 answers.
 
-    Citations: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and Analyzing
-    Multidimensional Data with Local Differential Privacy", ICDE 2019 (arXiv 1907.00782).
     Runtime: two draws and two divisions per report; O(n + levels) to estimate.
-    Utility: with s = e^(epsilon/2) and x scaled to [-1, 1], n Var is about
-    x^2/(s - 1) + (s + 3)/(3 (s - 1)^2): below one bit's for epsilon above about 1.3.
 
-    >>> Piecewise(low=-1, high=1, epsilon=2.0).width
-    376
+    Utility: with s = e^(epsilon/2) and x scaled to [-1, 1], n Var is about x^2/(s - 1) + (s
+    + 3)/(3 (s - 1)^2): below one bit's for epsilon above about 1.3.
+
+    Args:
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        levels: Points of the grid from ``low`` to ``high``, 2 to 2^20.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and Analyzing Multidimensional
+        Data with Local Differential Privacy", ICDE 2019 (arXiv 1907.00782);
+        :doc:`/theory/envelope`.
+
+    Example:
+        >>> Piecewise(low=-1, high=1, epsilon=2.0).width
+        376
     """
 
     name: ClassVar[str] = "piecewise"
@@ -403,15 +429,29 @@ class Piecewise(WindowRandomizer):
 class RoundedResponse(WindowRandomizer):
     """Round at random to one of ``levels`` values, then randomized response among them.
 
-    Citations: Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019
-    (arXiv 1903.02837), whose error is of the best order for one message.
     Runtime: two draws and one division per report; O(n + levels) to estimate.
-    Utility: with g = k/(e + k - 1), k = m + 1 levels and range 1, n Var is at most about
-    g/(3 (1 - g)^2) + 1/(4 m^2): more levels round less and lie more. About (n/28)^(1/3) levels are
-    best for a shuffled (1, 1e-6).
 
-    >>> RoundedResponse(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
-    [0.576, 0.212, 0.212]
+    Utility: with g = k/(e + k - 1), k = m + 1 levels and range 1, n Var is at most about
+    g/(3 (1 - g)^2) + 1/(4 m^2): more levels round less and lie more. About (n/28)^(1/3)
+    levels are best for a shuffled (1, 1e-6).
+
+    Args:
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        levels: Values that a number is rounded to at random, 2 to 2^20.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019
+        (arXiv 1903.02837), whose error is of the best order for one message;
+        :doc:`/theory/envelope`.
+
+    Example:
+        >>> RoundedResponse(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
+        [0.576, 0.212, 0.212]
     """
 
     name: ClassVar[str] = "rounded"
@@ -438,14 +478,27 @@ class Laplace(GridRandomizer):
     falls along the outputs for l <= m/2, climbs for l >= m/2, and R_l is stochastically between
     R_0 and R_m, so no set of outputs with a given blanket mass tells more than an end piece.
 
-    Citations: Dwork, McSherry, Nissim, Smith, TCC 2006; Ghosh, Roughgarden, Sundararajan,
-    "Universally Utility-Maximizing Privacy Mechanisms", STOC 2009 (arXiv 0811.2841), for the
-    geometric mechanism on a range.
     Runtime: two draws and one binary search per report; O(n + levels) to estimate.
+
     Utility: n Var is at most about 2/epsilon^2 for range 1, less for a small epsilon.
 
-    >>> Laplace(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
-    [0.622, 0.149, 0.229]
+    Args:
+        low: The least number that may be reported, public.
+        high: The largest one, above ``low``.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        levels: Points of the grid from ``low`` to ``high``, 2 to 1024.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Dwork, McSherry, Nissim, Smith, TCC 2006; Ghosh, Roughgarden, Sundararajan, "Universally
+        Utility-Maximizing Privacy Mechanisms", STOC 2009 (arXiv 0811.2841), for the geometric
+        mechanism on a range; :doc:`/theory/envelope`.
+
+    Example:
+        >>> Laplace(low=0, high=1, epsilon=1.0, levels=3).table().round(3)[0].tolist()
+        [0.622, 0.149, 0.229]
     """
 
     name: ClassVar[str] = "laplace"

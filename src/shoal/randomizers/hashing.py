@@ -55,13 +55,27 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
     the analyzer names the candidates it wants to know about. ``buckets`` is g; by default one more
     than e^epsilon, rounded, which is best for rare answers when nothing is shuffled.
 
-    Citations: Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
-    Estimation", USENIX Security 2017; Carter, Wegman, "Universal Classes of Hash Functions", 1979.
     Runtime: three draws per report; one evaluation per report and candidate to estimate.
-    Utility: n Var = (e + g - 1)^2/((g - 1)(e - 1)^2) for an answer nobody gave, e = e^epsilon.
 
-    >>> LocalHashing(epsilon=1.0).g, LocalHashing(epsilon=1.0).message_bytes
-    (4, 17)
+    Utility: n Var = (e + g - 1)^2/((g - 1)(e - 1)^2) for an answer nobody gave, e =
+    e^epsilon.
+
+    Args:
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        buckets: Values of the hash functions, at least 2; None takes e^ε + 1, rounded.
+        k: Number of answers; None for an open domain of strings.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+        Estimation", USENIX Security 2017; Carter, Wegman, "Universal Classes of Hash
+        Functions", 1979; :doc:`/theory/blanket`.
+
+    Example:
+        >>> LocalHashing(epsilon=1.0).g, LocalHashing(epsilon=1.0).message_bytes
+        (4, 17)
     """
 
     name: ClassVar[str] = "hashing"

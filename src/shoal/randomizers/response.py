@@ -49,13 +49,25 @@ Scalar = TypeVar("Scalar", np.int64, np.float64)
 class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
-    Citations: Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k.
     Runtime: one draw and one division per report; O(n + k) to estimate.
-    Utility: n Var = (e + k - 2)/(e - 1)^2 for an answer nobody gave, e = e^epsilon; the best
-    single-message choice after shuffling while k is below about n.
 
-    >>> RandomizedResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
-    [0.576, 0.212, 0.212]
+    Utility: n Var = (e + k - 2)/(e - 1)^2 for an answer nobody gave, e = e^epsilon; the
+    best single-message choice after shuffling while k is below about n.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Warner 1965 for two answers; Kairouz, Bonawitz, Ramage 2016 (arXiv 1602.07387) for k;
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> RandomizedResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
+        [0.576, 0.212, 0.212]
     """
 
     name: ClassVar[str] = "grr"
@@ -136,15 +148,27 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
     every machine, and protects no one. It keeps an answer given by many from being, for reasons
     that lie in the numbering, in the block of others given by many.
 
-    Citations: Acharya, Sun, Zhang, "Hadamard Response: Estimating Distributions Privately,
-    Efficiently, and with Little Communication", AISTATS 2019 (arXiv 1802.04705).
     Runtime: two draws per report; O(n + K log b) to estimate, K = bB outputs.
-    Utility: n Var = (e + 2B - 1)/(e - 1)^2 [2 + (e - 1) F] - f with e = e^epsilon, f the answer's
-    fraction and F that of its block: about twice the optimum 4e/(e - 1)^2 of one local report at
-    moderate epsilon and many answers.
 
-    >>> HadamardResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
-    [0.366, 0.134, 0.366, 0.134]
+    Utility: n Var = (e + 2B - 1)/(e - 1)^2 [2 + (e - 1) F] - f with e = e^epsilon, f the
+    answer's fraction and F that of its block: about twice the optimum 4e/(e - 1)^2 of one
+    local report at moderate epsilon and many answers.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Acharya, Sun, Zhang, "Hadamard Response: Estimating Distributions Privately,
+        Efficiently, and with Little Communication", AISTATS 2019 (arXiv 1802.04705);
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> HadamardResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
+        [0.366, 0.134, 0.366, 0.134]
     """
 
     name: ClassVar[str] = "hadamard"
@@ -522,16 +546,27 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
     as accurate as reporting a random subset, in log2 K bits. The prime q is near e^epsilon + 1,
     chosen for the least total variance; t = 2 is randomized response among K answers.
 
-    Citations: Feldman, Nelson, Nguyen, Talwar, "Private Frequency Estimation via Projective
-    Geometry", ICML 2022 (arXiv 2203.00194).
     Runtime: one draw and O(t) divisions per report; O(n + q^t log q^t) to estimate, by one
     Fourier transform of at most 2e7 numbers (O(n + k) for t = 2).
-    Utility: n Var = r (1 - r)/(s - r)^2 for an answer nobody gave, s and r being the probabilities
-    that a message is orthogonal to the true point and to another: near the optimum 4e/(e - 1)^2 of
-    one local report, e = e^epsilon.
 
-    >>> ProjectiveGeometryResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
-    [0.212, 0.576, 0.212]
+    Utility: n Var = r (1 - r)/(s - r)^2 for an answer nobody gave, s and r being the
+    probabilities that a message is orthogonal to the true point and to another: near the
+    optimum 4e/(e - 1)^2 of one local report, e = e^epsilon.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Feldman, Nelson, Nguyen, Talwar, "Private Frequency Estimation via Projective Geometry",
+        ICML 2022 (arXiv 2203.00194); :doc:`/theory/blanket`.
+
+    Example:
+        >>> ProjectiveGeometryResponse(k=3, epsilon=1.0).table().round(3)[0].tolist()
+        [0.212, 0.576, 0.212]
     """
 
     name: ClassVar[str] = "projective"

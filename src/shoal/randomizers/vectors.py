@@ -342,16 +342,28 @@ class PrivUnit(CapRandomizer):
     On the sphere, (1 + <u, v>)/2 has the law Beta(a, a) with a = (d - 1)/2. A cap of fraction c
     reaches I(c) = (1 - g^2)^a/((d - 1) B(1/2, a)), g the height of its rim. Reports have length 1.
 
-    Citations: Bhowmick, Duchi, Freudiger, Kapoor, Rogers, "Protection Against Reconstruction and
-    Its Applications in Private Federated Learning" (arXiv 1812.00984), with the exact odds and the
-    best cap of Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under Local
-    Differential Privacy", ICML 2022 (arXiv 2205.02466), where it is shown to be optimal.
     Runtime: d + 2 draws and one inverse beta function per report; O(n d) to estimate.
+
     Utility: squared error 1/m^2 - 1 per report, the same for every vector.
 
-    >>> randomizer = PrivUnit(dimension=100, epsilon=8.0)
-    >>> round(randomizer.variance(n=1), 1)
-    12.7
+    Args:
+        dimension: Number of coordinates, at least 2; vectors have length 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Bhowmick, Duchi, Freudiger, Kapoor, Rogers, "Protection Against Reconstruction and Its
+        Applications in Private Federated Learning" (arXiv 1812.00984), with the exact odds and
+        the best cap of Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under
+        Local Differential Privacy", ICML 2022 (arXiv 2205.02466), where it is shown to be
+        optimal; :doc:`/theory/envelope`.
+
+    Example:
+        >>> randomizer = PrivUnit(dimension=100, epsilon=8.0)
+        >>> round(randomizer.variance(n=1), 1)
+        12.7
     """
 
     name: ClassVar[str] = "privunit"
@@ -400,15 +412,26 @@ class PrivUnitG(CapRandomizer):
     and reaches I(c) = phi(z)/sqrt(d). With D as in the module's text,
     ``E|u|^2 = 1 + z phi(z) D/d``: a truncated normal coordinate, and d - 1 free ones.
 
-    Citations: Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under Local
-    Differential Privacy", ICML 2022 (arXiv 2205.02466): within 1 + o(1) of the optimum
-    as d grows, and simpler to sample.
     Runtime: d + 2 draws and d + 1 inverse normal functions per report; O(n d) to estimate.
+
     Utility: squared error E|u|^2/m^2 - 1 per report, the same for every vector.
 
-    >>> randomizer = PrivUnitG(dimension=100, epsilon=8.0)
-    >>> round(randomizer.variance(n=1), 1)
-    13.3
+    Args:
+        dimension: Number of coordinates, at least 2; vectors have length 1.
+        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Asi, Feldman, Talwar, "Optimal Algorithms for Mean Estimation under Local Differential
+        Privacy", ICML 2022 (arXiv 2205.02466): within 1 + o(1) of the optimum as d grows, and
+        simpler to sample; :doc:`/theory/envelope`.
+
+    Example:
+        >>> randomizer = PrivUnitG(dimension=100, epsilon=8.0)
+        >>> round(randomizer.variance(n=1), 1)
+        13.3
     """
 
     name: ClassVar[str] = "privunitg"

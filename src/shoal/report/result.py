@@ -52,9 +52,25 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnResult:
-    """One column: its answers, what was estimated, by which randomizer, how private by itself.
+    """One column of a :func:`shoal.run`: answers, estimates, and how private it is by itself.
 
     Or the columns of a vector, which are its labels.
+
+    Attributes:
+        column: The name.
+        labels: The answers or coordinates, in the order of the estimate.
+        estimate: Fractions, a mean or a mean vector, with their errors.
+        randomizer: What each device ran.
+        bins: The bins of numbers or dates, if they were counted in bins.
+        quantiles: Those that were asked for.
+        ranges: First and last bin of each range that was asked for.
+        levels: What was run on the coarser levels of a tree of bins.
+        guarantee: That of this column alone.
+        n: How many people reported.
+        plan: The plan, if one was made.
+        truth: The true values, if they are compared: then it is not private.
+        notes: What was done, in words.
+        warnings: What to know before relying on it.
     """
 
     column: str
@@ -239,7 +255,27 @@ class ColumnResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Tabular):
-    """All columns of a run, and the guarantee that holds for all of them together."""
+    """All columns of a :func:`shoal.run`, and the guarantee that holds for all of them together.
+
+    It prints itself, shows itself in a notebook, and writes itself as JSON, CSV and HTML.
+
+    Attributes:
+        columns: A :class:`shoal.pipeline.ColumnResult` for each column.
+        guarantee: The (ε, δ) of all columns together.
+        notes: What was done, in words.
+        stages: Seconds that each stage took.
+
+    References:
+        ``guarantee.theorem`` names the theorem; :doc:`/theory/index`.
+
+    Example:
+        >>> import shoal
+        >>> result = shoal.run({"color": ["red", "blue"] * 5_000}, epsilon=1)
+        >>> [row["value"] for row in result.records()]
+        ['blue', 'red']
+        >>> result.guarantee.theorem
+        'privacy blanket'
+    """
 
     columns: tuple[ColumnResult, ...]
     guarantee: Guarantee

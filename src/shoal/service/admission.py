@@ -58,7 +58,14 @@ _BETWEEN = re.compile(r"[\s-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Admission(ABC):
-    """Who may report; ``dishonest`` is how many people may follow no protocol."""
+    """Who may report: :class:`shoal.service.survey.Open` or :class:`shoal.service.survey.Invited`.
+
+    Args:
+        dishonest: How many people may follow no protocol.
+
+    Raises:
+        InvalidArgumentError: ``dishonest`` is no whole number >= 0.
+    """
 
     kind: ClassVar[str]
     code_bytes: ClassVar[int] = 0  # beside every report
@@ -100,7 +107,15 @@ class Admission(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Open(Admission):
-    """Anybody may report: how many of them are dishonest is assumed."""
+    """Anybody may report: how many of them are dishonest is assumed.
+
+    Args:
+        dishonest: How many people may follow no protocol.
+
+    Example:
+        >>> Open(dishonest=10).honest(1000, reports_per_person=1)
+        990
+    """
 
     kind: ClassVar[str] = "open"
     caveat: ClassVar[str] = ASSUMED
@@ -145,7 +160,19 @@ class OpenFraction(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Invited(Admission):
-    """``entitled`` people are invited, and ``dishonest`` of them may follow no protocol."""
+    """People who were invited may report, each once an occasion, which the shuffler checks.
+
+    Args:
+        dishonest: How many of them may follow no protocol.
+        entitled: How many are invited.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or nobody is honest.
+
+    Example:
+        >>> Invited(entitled=1000, dishonest=10).most_valid(reports_per_person=2)
+        2000
+    """
 
     kind: ClassVar[str] = "invited"
     code_bytes: ClassVar[int] = CODE_BYTES

@@ -78,7 +78,15 @@ _ALONE = 2048  # of the most frequent answers, and as many groups of the others
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One way to run a test. Without a device it is impossible, and ``remark`` says why."""
+    """One way to run a test, as :func:`shoal.testing.design` ranks them.
+
+    Attributes:
+        name: What ``randomizer`` takes.
+        question: What is to be found out.
+        device: What each device would run; None if it is impossible.
+        power: Predicted probability to notice the distance.
+        remark: Why it is impossible, or what to know.
+    """
 
     name: str
     question: Question = field(repr=False)
@@ -241,7 +249,13 @@ def _least_n(name: str, question: Question, guess: int, target: float) -> int | 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Ways to run a test, best first."""
+    """Ways to run a test, best first: what :func:`shoal.testing.design` returns.
+
+    Attributes:
+        question: What is to be found out.
+        options: A :class:`shoal.testing.Option` for each way, best first.
+        reason: Why the first one is recommended.
+    """
 
     question: Question
     options: tuple[Option, ...]
@@ -293,24 +307,40 @@ class Design:
 
 
 def design(*, n: int, epsilon: float, distance: float, **options: Unpack[DesignOptions]) -> Design:
-    """The ways to notice a total variation ``distance`` from uniform on k answers, or a reference.
+    """The ways to notice a departure from uniform on k answers, or from a reference.
 
-    ``options`` are k or a reference, coins, closeness and overlapping (False), delta (1e-6), level
-    (0.05), coin ("auto", "private" or "public"), messages_cap (1), randomizer (a name), partitions,
-    symbols and honest_fraction (1).
+    Every way keeps (ε, δ) among n people, of whom honest_fraction follow the protocol;
+    they are ranked by their predicted power at the level, each against the distribution
+    at the distance that is hardest for it to notice. Public coins, or several messages,
+    have to gain two points of power over something simpler to come first.
 
-    Every way keeps (epsilon, delta) among n people, of whom ``honest_fraction`` follow the
-    protocol; they are ranked by their predicted power at ``level``, each against the distribution
-    at the distance that is hardest for it to notice. Public coins, or several
-    messages (allowed by a ``messages_cap`` above 1; None is no cap), have to gain two points of
-    power over something simpler to come first. ``coins`` fixes the public partitions; by default
-    they are drawn at random, as they have to be for the power to hold against any distribution.
-    ``closeness`` asks whether two batches of n people each agree. Nobody is in both of them, unless
-    they are ``overlapping``: epsilon is then what two reports of one person cost together.
+    Args:
+        n: People who report, in each batch for closeness; at least 2.
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        **options: k (answers) or reference (their probabilities); closeness (False),
+            whether two batches of n people each agree, with nobody in both unless
+            overlapping (False: if so, epsilon is what two reports of one person cost
+            together); delta (1e-6); level (0.05); coin ("auto", "private" or "public");
+            coins, the public partitions, drawn at random unless given, as they have to
+            be for the power to hold against any distribution; messages_cap (1; None for
+            any number); randomizer (a name); partitions and symbols of public coins;
+            honest_fraction (1).
 
-    >>> plan = design(n=60_000, epsilon=0.25, distance=0.1, k=1024, coin="private")
-    >>> plan.recommended.name, round(plan.recommended.power, 2)
-    ('grr', 1.0)
+    Returns:
+        A :class:`shoal.testing.Design` with options, best first.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+
+    References:
+        :doc:`/theory/testing`; privacy by the theorems of :func:`shoal.amplify`.
+
+    Example:
+        >>> from shoal import testing
+        >>> made = testing.design(n=60_000, epsilon=0.25, distance=0.1, k=64)
+        >>> made.recommended.name, round(made.recommended.power, 2)
+        ('grr', 1.0)
     """
     question = _question(n=n, epsilon=epsilon, distance=distance, **options)
     _ = question.crowd  # refused here: no way to run the test would have an honest person more
@@ -345,13 +375,31 @@ def required_n(
     power: float = TARGET_POWER,
     **options: Unpack[DesignOptions],
 ) -> int:
-    """How many people (in each batch, for closeness) give the best way this predicted power.
+    """How many people give the best way to run a test this predicted power.
 
-    The power is that against the hardest distribution at the distance. Takes the other arguments of
-    :func:`design`.
+    The power is that against the hardest distribution at the distance; for closeness,
+    the people are those of each batch.
 
-    >>> required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
-    2837
+    Args:
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        power: Probability to notice it, above the level.
+        **options: Those of :func:`shoal.testing.design`.
+
+    Returns:
+        n.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+        UnreachableTargetError: Not even 10¹³ people are enough.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> from shoal import testing
+        >>> testing.required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
+        2837
     """
     question = _question(n=2, epsilon=epsilon, distance=distance, **options)
     level = question.level

@@ -102,11 +102,33 @@ class Test:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Question(Test):
-    """What a test has to find out, at (epsilon, delta), and by which ways it may.
+    """What a test has to find out, at (ε, δ), and by which ways it may.
 
-    ``reference`` is the hypothesis; for closeness it is only what the plan reckons with. Where
-    people may be in both of two batches epsilon is that of both together, and ``tightened`` a
-    further factor of what is left for one of them.
+    :func:`shoal.testing.design` makes one of its arguments.
+
+    Args:
+        n: People who report, in each batch for closeness.
+        distance: Total variation that is to be noticed.
+        reference: The hypothesis; for closeness it is only what the plan reckons with.
+        delta: δ in (0, 1).
+        level: Probability to reject a hypothesis that is true.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        closeness: Whether two batches of n people each agree.
+        overlapping: Whether people may be in both of them.
+        epsilon: ε > 0 of each person; of both batches together if they overlap.
+        coin: "auto", "private" or "public".
+        messages_cap: Messages of one person on average; None for any number.
+        randomizer: The name of the only way that is allowed.
+        partitions: Public partitions of the answers.
+        symbols: Bins of each of them.
+        coins: The number that the public partitions are drawn by.
+        tightened: A further factor of what is left of epsilon for one of two batches.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+
+    References:
+        :doc:`/theory/testing`.
     """
 
     epsilon: float

@@ -99,12 +99,38 @@ class Point:
 class Study(Question):
     """A question that is put to several numbers of people: how the power grows with n.
 
-    ``coin``, ``partitions`` and ``symbols`` narrow down what devices may do, as for a design.
+    Args:
+        n: Not used: :meth:`run` takes the numbers of people.
+        distance: Total variation that is to be noticed.
+        reference: The hypothesis: a probability for each answer.
+        delta: δ in (0, 1).
+        level: Probability to reject a hypothesis that is true.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        closeness: Whether two batches of n people each agree.
+        overlapping: Whether people may be in both of them.
+        epsilon: ε > 0 of each person.
+        coin: "auto", "private" or "public".
+        messages_cap: Messages of one person on average.
+        randomizer: The name of the only way that is allowed.
+        partitions: Public partitions of the answers.
+        symbols: Bins of each of them.
+        coins: The number that the public partitions are drawn by.
+        tightened: A further factor of what is left of epsilon for one of two batches.
+        trials: Made-up batches for each number of people and model.
+        simulations: Of the null distribution; some 100/level unless given.
+        seed: That of all that is drawn.
 
-    >>> study = Study(reference=np.full(4, 1 / 4), epsilon=1.0, distance=0.2, trials=50)
-    >>> powers = study.run([1_000])
-    >>> powers.points[0].power
-    1.0
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> study = Study(reference=np.full(4, 1 / 4), epsilon=1.0, distance=0.2, trials=50)
+        >>> powers = study.run([1_000])
+        >>> powers.points[0].power
+        1.0
     """
 
     n: int = 2
@@ -234,7 +260,15 @@ class Study(Question):
 
 @dataclass(frozen=True, eq=False)
 class Powers:
-    """Measured powers, and how many people one message each needs for 0.95, predicted."""
+    """Measured powers by number of people: what :meth:`shoal.testing.Study.run` returns.
+
+    An example is at :class:`shoal.testing.Study`.
+
+    Attributes:
+        study: What was measured.
+        points: The power of each model with each number of people.
+        needed: How many people one message each needs for a power of 0.95, predicted.
+    """
 
     study: Study
     points: tuple[Point, ...]

@@ -63,18 +63,35 @@ _SEEDS = 1 << 48  # that a seed may be given again as an option
 def uniformity(
     values: npt.ArrayLike, *, k: int, epsilon: float, distance: float, **options: Unpack[RunOptions]
 ) -> Verdict:
-    """Are answers 0, ..., k − 1 equally likely? Tested on their shuffled, randomized messages.
+    """Test whether answers 0, ..., k − 1 are equally likely, on their shuffled messages.
 
-    ``options`` are those of :func:`~shoal.testing.design`: delta, level, coin, messages_cap,
-    randomizer, partitions, symbols, honest_fraction; and simulations, seed and randomness. The seed
-    is that of the simulated null distribution alone; public coins are drawn and messages randomized
-    securely unless a simulation's ``randomness`` is given. By default there are 1,999
-    ``simulations``, or some 100/level where that is more.
+    Args:
+        values: Everybody's answer.
+        k: How many answers there are.
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        **options: Those of :func:`shoal.testing.design` (delta, level, coin,
+            messages_cap, randomizer, partitions, symbols, honest_fraction); simulations
+            of the null distribution (1,999, or some 100/level where that is more), seed
+            of these alone, and randomness of the messages and public coins (secure
+            unless given).
 
-    >>> import numpy as np
-    >>> verdict = uniformity(np.arange(5_000) % 10, k=20, epsilon=1.0, distance=0.4)
-    >>> verdict.rejected
-    True
+    Returns:
+        A :class:`shoal.testing.Verdict`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or an answer is not below k.
+        UnreachableTargetError: No way to run the test notices the distance.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> import numpy as np
+        >>> from shoal import testing
+        >>> answers = np.arange(5_000) % 10
+        >>> testing.uniformity(answers, k=20, epsilon=1.0, distance=0.4).rejected
+        True
     """
     return _tested({"values": values}, hypothesis(k, None), epsilon, distance, **options)
 
@@ -87,7 +104,33 @@ def identity(
     distance: float,
     **options: Unpack[RunOptions],
 ) -> Verdict:
-    """Do answers 0, ..., k − 1 have the probabilities of the reference? Else as ``uniformity``."""
+    """Test whether answers 0, ..., k − 1 have the probabilities of the reference.
+
+    Args:
+        values: Everybody's answer.
+        reference: A probability for each answer; they sum to 1.
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        **options: Those of :func:`shoal.testing.uniformity`.
+
+    Returns:
+        A :class:`shoal.testing.Verdict`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or an answer has no
+            probability.
+        UnreachableTargetError: No way to run the test notices the distance.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> from shoal import testing
+        >>> answers = [0] * 4_000 + [1] * 1_000
+        >>> fair = [0.5, 0.5]
+        >>> testing.identity(answers, reference=fair, epsilon=1, distance=0.2).rejected
+        True
+    """
     return _tested({"values": values}, hypothesis(None, reference), epsilon, distance, **options)
 
 
@@ -101,11 +144,36 @@ def closeness(
     overlapping: bool = False,
     **options: Unpack[RunOptions],
 ) -> Verdict:
-    """Do two groups of people answer alike? Each is shuffled by itself, each person in one group.
+    """Test whether two groups of people answer alike, each shuffled by itself.
 
-    The noise is made for the smaller group, and so is the guarantee. It assumes that nobody is in
-    both groups. Where people may be, say ``overlapping=True``: epsilon is then what two reports of
-    one person, one in each batch, cost together. Else as ``uniformity``.
+    The noise is made for the smaller group, and so is the guarantee. Nobody may be in
+    both, unless they are overlapping.
+
+    Args:
+        first: The answers of one group.
+        second: The answers of the other.
+        k: How many answers there are.
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        overlapping: Whether people may be in both groups: epsilon is then what two
+            reports of one person, one in each batch, cost together.
+        **options: Those of :func:`shoal.testing.uniformity`.
+
+    Returns:
+        A :class:`shoal.testing.Verdict`.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or an answer is not below k.
+        UnreachableTargetError: No way to run the test notices the distance.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> from shoal import testing
+        >>> men, women = [0] * 4_000 + [1] * 1_000, [0, 1] * 2_500
+        >>> testing.closeness(men, women, k=2, epsilon=1.0, distance=0.2).rejected
+        True
     """
     groups, alike = {"first": first, "second": second}, hypothesis(k, None)
     return _tested(groups, alike, epsilon, distance, overlapping=overlapping, **options)
@@ -166,9 +234,16 @@ class AnswerList:
 
 @dataclass(frozen=True, eq=False)
 class TableTest:
-    """The verdict on a column, the design it was made with, and what to know of both.
+    """The verdict on a column, as :func:`shoal.testing.run` returns it.
 
-    ``names`` are those of the groups of people: one, or two that are compared.
+    Attributes:
+        column: The name.
+        answers: The answers and, if they are tested for, their probabilities.
+        names: Those of the groups of people: one, or two that are compared.
+        design: The ways to run the test, of which the first was taken.
+        verdict: Whether the hypothesis is rejected.
+        notes: What was done, in words.
+        seed: That of the simulated null distribution.
     """
 
     column: str
@@ -232,18 +307,49 @@ def run(
     progress: Progress | None = None,
     **wishes: Unpack[Wishes],
 ) -> TableTest:
-    """Test a column of answers: randomized, counted and decided here, on behalf of the devices.
+    """Test a column of answers, randomized here on behalf of the devices.
 
-    Whether the answers are uniform among ``categories`` (or among the answers that the column has),
-    as probable as a ``reference`` says (a mapping, or a file as :func:`read_reference` reads), or
-    alike in two groups of people: those of a ``second`` table, or those that another column tells
-    apart (``by``). A list taken from the data may have 200 answers and no numbers that are not
-    whole, unless ``public_list``. ``wishes`` are those of :func:`~shoal.testing.design`.
+    Whether the answers are uniform, as probable as a reference says, or alike in two
+    groups of people: those of a second table, or those that another column tells apart.
 
-    >>> import polars as pl
-    >>> people = pl.DataFrame({"color": ["red", "green", "blue", "red"] * 5_000})
-    >>> print(run(people, column="color", epsilon=1.0, distance=0.1))
-    The answers are not uniform: p ≤ 0.0005 (1,999 simulations), at level 0.05.
+    Args:
+        data: A table or file, as for :func:`shoal.run`; one person per row.
+        column: The column of answers.
+        epsilon: ε > 0 of each person.
+        distance: Total variation in (0, 1) that is to be noticed.
+        categories: The public list of answers; that of the data unless given.
+        reference: Answers and their probabilities, or a file of them
+            (:func:`shoal.testing.read_reference`).
+        second: A table of the other group.
+        by: The column that tells two groups apart.
+        overlapping: Whether people may be in both groups.
+        public_list: Allow a list from the data of more than 200 answers, or of numbers
+            that are not whole.
+        drop_nulls: Leave out rows without an answer.
+        simulations: Of the null distribution; 1,999, or some 100/level where that is
+            more.
+        seed: That of the simulations alone.
+        progress: Called with the number of reports made and the number of all.
+        **wishes: delta, level, coin, messages_cap, randomizer, partitions, symbols and
+            honest_fraction, as for :func:`shoal.testing.design`.
+
+    Returns:
+        A :class:`shoal.testing.TableTest`, which prints its verdict.
+
+    Raises:
+        InvalidArgumentError: A column or group that is not there, a number out of its
+            range.
+        UnreachableTargetError: No way to run the test notices the distance.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> import polars as pl
+        >>> from shoal import testing
+        >>> people = pl.DataFrame({"color": ["red", "green", "blue", "red"] * 5_000})
+        >>> print(testing.run(people, column="color", epsilon=1.0, distance=0.1))
+        The answers are not uniform: p ≤ 0.0005 (1,999 simulations), at level 0.05.
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(distance=distance)
@@ -328,9 +434,27 @@ def _check_groups(
 
 
 def read_reference(path: str | os.PathLike[str]) -> AnswerList:
-    """The distribution in a CSV file of answers and probabilities below a heading.
+    r"""The distribution in a CSV file of answers and probabilities below a heading.
 
     Whole numbers that do not add up to 1 are counts: they are divided by their sum.
+
+    Args:
+        path: The file.
+
+    Returns:
+        ``labels``, ``probabilities`` and ``notes``.
+
+    Raises:
+        InvalidArgumentError: The file cannot be read, or a line is no answer and
+            number.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     path = pathlib.Path(place, "reference.csv")
+        ...     _ = path.write_text("answer,count\nred,3\nblue,1\n")
+        ...     read_reference(path).probabilities
+        (0.75, 0.25)
     """
     name = os.fspath(path)
 

@@ -42,18 +42,35 @@ class Tester(Test):
     """Tests whether n people's answers follow ``reference``, or whether two batches agree.
 
     The guarantee is for each person, whatever anybody answers. That the answers are independent
-    draws of one distribution is an assumption of the statistics alone: if it fails, the level may
-    fail, the privacy does not. So it is with people who do not follow the protocol: they can spoil
-    the test, and protect nobody, but harm nobody's privacy beyond what ``honest_fraction`` says.
+    draws of one distribution is an assumption of the statistics alone: if it fails, the level
+    may fail, the privacy does not. So it is with people who do not follow the protocol: they can
+    spoil the test, and protect nobody, but harm nobody's privacy beyond what honest_fraction
+    says.
 
-    Two batches are taken to have nobody in common. If they are ``overlapping``, the guarantee of
-    two batches is that of somebody who reports in both.
+    Args:
+        n: People who report, in each batch for closeness.
+        distance: Total variation that is to be noticed.
+        reference: The hypothesis: a probability for each answer.
+        delta: δ in (0, 1) of the guarantee.
+        level: Probability to reject a hypothesis that is true.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        closeness: Whether two batches of n people each agree.
+        overlapping: Whether people may be in both of them: the guarantee is then that of
+            somebody who reports in both.
+        device: What each device runs.
 
-    >>> from shoal.randomizers.response import RandomizedResponse
-    >>> device = RandomizedResponse(k=16, epsilon=3.0)
-    >>> tester = Tester(device=device, reference=[1 / 16] * 16, n=1000, distance=0.1)
-    >>> round(tester.power(), 2), tester.coin
-    (0.55, 'private')
+    Raises:
+        InvalidArgumentError: A number is out of its range, or the device has other answers.
+
+    References:
+        :doc:`/theory/testing`.
+
+    Example:
+        >>> from shoal.randomizers.response import RandomizedResponse
+        >>> device = RandomizedResponse(k=16, epsilon=3.0)
+        >>> tester = Tester(device=device, reference=[1 / 16] * 16, n=1000, distance=0.1)
+        >>> round(tester.power(), 2), tester.coin
+        (0.55, 'private')
     """
 
     device: Device

@@ -27,11 +27,28 @@ _WORDS = {
 class Verdict:
     """Whether the hypothesis is rejected, and how surely a departure would have been noticed.
 
-    ``p_value`` is the rank (1 + number of simulated statistics at least as large)/(1 + number
-    simulated). Under the hypothesis it is at most any level with at most that probability, exactly,
-    whatever n; ``rejected`` says that it is at most ``level``, which is that ``statistic`` is above
-    ``threshold``. ``null`` has the simulated statistics. ``power`` is predicted: the probability to
-    reject at ``distance``, against the distribution that is hardest to notice.
+    :func:`shoal.testing.uniformity`, ``identity`` and ``closeness`` return it.
+
+    Attributes:
+        kind: "uniformity", "identity" or "closeness".
+        rejected: Whether the p-value is at most the level: the statistic is above the threshold.
+        p_value: The rank (1 + simulated statistics at least as large)/(1 + simulated ones).
+            Under the hypothesis it is at most any level with at most that probability, exactly,
+            whatever n.
+        statistic: That of the batch.
+        threshold: What it has to be above.
+        level: Probability to reject a hypothesis that is true.
+        distance: Total variation that was to be noticed.
+        power: Predicted probability to notice it, against the hardest distribution.
+        sizes: People in each batch.
+        simulations: How many statistics were simulated.
+        guarantee: The (ε, δ) of everybody.
+        coin: "private" or "public".
+        device: What each device ran.
+        null: The simulated statistics.
+
+    References:
+        :doc:`/theory/testing`.
     """
 
     kind: Kind

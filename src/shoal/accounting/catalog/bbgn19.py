@@ -140,7 +140,7 @@ def hoeffding_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
     most exp(−2m a²/r²) exp(−4at/r²); integrating over t > 0 bounds E[(ΣL)_+] by
     r²/(4a) exp(−2m a²/r²), and the mean of that over M is the power above. No condition is needed;
     there is nothing to say when the curve stays above δ all the way to ε0.
-    """  # noqa: D400 - a formula follows
+    """  # noqa: D415 - a formula follows
     a = math.expm1(epsilon)
     width = blanket.loss(epsilon).width
     front = 2 * math.log(width) - math.log(4 * a * blanket.gamma * n)
@@ -156,7 +156,7 @@ def bennett_log_delta(epsilon: float, *, blanket: Mechanism, n: int) -> float:
     E[e^(λL)] <= exp(−λa + (c/b²)(e^(λb)−1−λb)) with the *second moment* c (the published statement
     has a misprint there). Choose e^(λb) = 1 + u: given M = m >= 1, Pr[ΣL >= t] <= e^(−ms − λt), so
     E[(ΣL)_+] <= e^(−ms)/λ. The mean over M >= 1 is the bracket. No condition is needed.
-    """  # noqa: D400 - a formula follows
+    """  # noqa: D415 - a formula follows
     b, _, c = blanket.loss(epsilon)
     u = math.expm1(epsilon) * b / c
     s = c / b**2 * _phi(u)

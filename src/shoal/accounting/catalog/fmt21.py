@@ -68,7 +68,7 @@ def closed(query: Query) -> float | None:
 
     The clone fraction is e^−ε0. The two outputs differ only through a coin of bias
     e^ε0/(e^ε0 + 1), which Lemma 2.3 turns into the weight (e^ε0 − 1)/(e^ε0 + 1).
-    """  # noqa: D400 - a formula follows
+    """  # noqa: D415 - a formula follows
     weight, fraction = math.tanh(query.local_epsilon / 2), math.exp(-query.local_epsilon)
     return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 
@@ -81,7 +81,7 @@ def workshop(query: Query) -> float | None:
 
     Theorem 3.1 has (e^ε0 − 1)/(e^ε0 + 1) in place of the first factor, which is smaller, since
     1 − e^−2ε0 = (e^ε0 − 1)(e^ε0 + 1)/e^2ε0 and (e^ε0 + 1)² >= e^2ε0: so this is a bound, too.
-    """  # noqa: D400 - a formula follows
+    """  # noqa: D415 - a formula follows
     weight, fraction = -math.expm1(-2 * query.local_epsilon), math.exp(-query.local_epsilon)
     return clone_lemma.closed_form(query, weight=weight, fraction=fraction)
 

@@ -65,7 +65,7 @@ def closed(query: Query) -> float | None:
 
     Lemma A.1 of FMT21 with s = 2/(e^ε0 + 1), and Lemma 2.3 with weight (e^ε0 − 1)/(e^ε0 + 1); the
     condition is s·n >= 16 log(2/δ).
-    """  # noqa: D400 - a formula follows
+    """  # noqa: D415 - a formula follows
     inverse = math.exp(-query.local_epsilon)
     fraction = 2 * inverse / (1 + inverse)
     weight = math.tanh(query.local_epsilon / 2)

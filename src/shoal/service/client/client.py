@@ -50,7 +50,15 @@ _POSTED = {"content-type": "application/octet-stream"}
 
 
 def default_directory() -> Path:
-    """Where a person's outbox is unless another place is named."""
+    """Where a person's outbox is unless another place is named.
+
+    Returns:
+        ``$XDG_STATE_HOME/shoal``, or ``~/.local/state/shoal``.
+
+    Example:
+        >>> default_directory().name
+        'shoal'
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
     return (Path(state) if state else Path.home() / ".local" / "state") / "shoal"
 
@@ -144,7 +152,7 @@ def _blocking(
             step, result = _advanced(exchange, self._perform(step))
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
-    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    _describe(method, start)
     return method
 
 
@@ -160,13 +168,18 @@ def _awaited(
             step, result = await asyncio.to_thread(_advanced, exchange, reply)
         return result  # type: ignore[return-value]  # it is what the exchange returned
 
-    method.__signature__ = _signature(start)  # type: ignore[attr-defined]
+    _describe(method, start)
     return method
 
 
-def _signature(start: Callable[..., object]) -> Signature:
+def _describe(method: Callable[..., object], start: Callable[..., object]) -> None:
     """What a caller gives; what comes back is not the exchange but its result."""
-    return signature(start).replace(return_annotation=Signature.empty)
+    method.__signature__ = signature(start).replace(  # type: ignore[attr-defined]
+        return_annotation=Signature.empty
+    )
+    method.__annotations__ = {
+        name: kind for name, kind in start.__annotations__.items() if name != "return"
+    }
 
 
 def _advanced(exchange: Exchange[T], reply: Reply) -> tuple[Request | Wait | None, T | None]:
@@ -182,8 +195,26 @@ def _advanced(exchange: Exchange[T], reply: Reply) -> tuple[Request | Wait | Non
 class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]):
     """Answers surveys: draws a report, keeps it, and sends it until it has arrived.
 
-    ``directory`` holds the outbox; ``policy`` is what the person allows; ``settings`` how it is
-    sent. ``transport`` is one of httpx, for tests and for services in the same process.
+    A report is drawn once for every occasion; every retry sends the same bytes.
+
+    Args:
+        directory: Where the outbox is; ``default_directory()`` unless given.
+        policy: What the person allows; the defaults of :class:`shoal.service.client.Policy`
+            unless given.
+        settings: How reports are sent, as :class:`shoal.service.client.Settings`.
+        transport: One of httpx, for tests and for services in the same process.
+        clock: Seconds since 1970.
+
+    Raises:
+        InvalidArgumentError: The proxy of the settings is no address.
+        MissingExtraError: httpx is not installed.
+        OutboxError: The outbox cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as place, Client(place) as client:
+        ...     client.spent().epsilon
+        0.0
     """
 
     _transport_of = "Client"
@@ -224,7 +255,30 @@ class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]
 class AsyncClient(
     BaseClient["httpx.AsyncBaseTransport"], AbstractAsyncContextManager["AsyncClient"]
 ):
-    """The same as :class:`Client` for programs that await; disk and noise are in a thread."""
+    """The same as :class:`shoal.Client` for programs that await; disk and noise are in a thread.
+
+    Args:
+        directory: Where the outbox is; ``default_directory()`` unless given.
+        policy: What the person allows; the defaults of :class:`shoal.service.client.Policy`
+            unless given.
+        settings: How reports are sent, as :class:`shoal.service.client.Settings`.
+        transport: One of httpx, for tests and for services in the same process.
+        clock: Seconds since 1970.
+
+    Raises:
+        InvalidArgumentError: The proxy of the settings is no address.
+        MissingExtraError: httpx is not installed.
+        OutboxError: The outbox cannot be used.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> async def spent(place):
+        ...     async with AsyncClient(place) as client:
+        ...         return client.spent().epsilon
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     asyncio.run(spent(place))
+        0.0
+    """
 
     _transport_of = "AsyncClient"
     _http: httpx.AsyncClient

@@ -21,11 +21,28 @@ NOTHING_SENT = "nothing was sent"
 
 
 class ClientError(ShoalError):
-    """Base of what a client refuses."""
+    """Base of what a client refuses.
+
+    Example:
+        >>> issubclass(PolicyError, ClientError)
+        True
+    """
 
 
 class PolicyError(ClientError):
-    """A number of a survey breaks a limit of the person who is asked."""
+    """A number of a survey breaks a limit of the person who is asked; nothing was sent.
+
+    Attributes:
+        limit: The limit, a parameter of the policy.
+        asked: What the survey asks for.
+        allowed: What the person allows.
+        what: What it is called in words.
+        sentence: What is said of the survey, if it is not the usual.
+
+    Example:
+        >>> print(PolicyError("epsilon", asked=3.0, allowed=2.0, what="ε ="))
+        the survey has ε = 3, the policy allows epsilon 2; nothing was sent
+    """
 
     def __init__(
         self, limit: str, *, asked: object, allowed: object, what: str, sentence: str | None = None
@@ -41,7 +58,16 @@ class PolicyError(ClientError):
 
 
 class SurveyRefusedError(ClientError):
-    """A survey that cannot be answered."""
+    """A survey that cannot be answered; nothing was sent.
+
+    Attributes:
+        reason: Why not.
+        advice: What to do.
+
+    Example:
+        >>> print(SurveyRefusedError("it is over", "ask for a new one"))
+        it is over; ask for a new one; nothing was sent
+    """
 
     def __init__(self, reason: str, advice: str) -> None:
         self.reason = reason
@@ -50,7 +76,17 @@ class SurveyRefusedError(ClientError):
 
 
 class KeysRefusedError(ClientError):
-    """Keys of a party that cannot be trusted: nothing is sealed with them."""
+    """Keys of a party that cannot be trusted: nothing is sealed with them.
+
+    Attributes:
+        party: "shuffler" or "analyzer".
+        url: Where the keys came from.
+        reason: Why they are refused.
+
+    Example:
+        >>> print(KeysRefusedError("shuffler", "https://a.example", "the list is not signed"))
+        the keys of the shuffler at https://a.example are refused: the list is not signed; ...
+    """
 
     def __init__(self, party: str, url: str, reason: str) -> None:
         self.party = party
@@ -60,7 +96,16 @@ class KeysRefusedError(ClientError):
 
 
 class OutboxError(ClientError):
-    """The store of the device did not take or give what it had to."""
+    """The store of the device did not take or give what it had to; nothing was sent.
+
+    Attributes:
+        place: The directory.
+        reason: What happened.
+
+    Example:
+        >>> print(OutboxError("/tmp/outbox", "the disk is full"))
+        the outbox /tmp/outbox cannot be used: the disk is full; nothing was sent
+    """
 
     def __init__(self, place: str, reason: str) -> None:
         self.place = place
@@ -69,7 +114,17 @@ class OutboxError(ClientError):
 
 
 class DeliveryError(ClientError):
-    """A report that will not be sent any more; its occasion is used up."""
+    """A report that will not be sent any more; its occasion is used up.
+
+    Attributes:
+        survey: The id of the survey.
+        occasion: Which report it was.
+        reason: Why it is given up.
+
+    Example:
+        >>> print(DeliveryError("0" * 64, 1, "the survey is over"))
+        report 1 for survey 0000000000000000 is given up: the survey is over; it is not made ...
+    """
 
     def __init__(self, survey: str, occasion: int, reason: str) -> None:
         self.survey = survey

@@ -199,7 +199,23 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """A survey in the ledger: its price in full, due with the first report."""
+    """One survey in the ledger of :class:`shoal.Client`: its price in full.
+
+    The whole price is due with the first report.
+
+    Attributes:
+        survey: The id of the survey.
+        name: What it is called.
+        epsilon: ε that it promises.
+        delta: δ of it.
+        local_epsilon: ε₀ of all its reports together, whoever colludes.
+        occasions: Reports made.
+        allowed: Reports that the survey takes from one person.
+        waiting: Reports that wait.
+
+    References:
+        The survey's promise, by the theorems of :func:`shoal.amplify`; :doc:`/theory/survey-life`.
+    """
 
     survey: str
     name: str
@@ -216,7 +232,13 @@ class Spent:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What was spent on every survey. Totals are sums: basic composition, of one person."""
+    """What was spent on every survey: ``spent`` of :class:`shoal.Client` returns it.
+
+    Totals are sums: basic composition, of one person.
+
+    Attributes:
+        rows: A :class:`shoal.service.client.Spent` for each survey.
+    """
 
     rows: tuple[Spent, ...]
 

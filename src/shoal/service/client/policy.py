@@ -49,19 +49,28 @@ class Exceeded:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Limits of a person.
+    """Limits of a person: what breaks one is refused before anything is drawn.
 
-    ``local_epsilon`` is what all reports of a survey together may lose if everybody colludes;
-    ``epsilon`` what the survey may promise, and what they may lose in the smallest batch that it
-    releases; ``delta`` that of somebody who is seen to take part; ``minimum`` the fewest reports of
-    a batch. ``total_epsilon``, ``total_delta`` and ``total_local_epsilon`` are sums over all
-    surveys (basic composition); surveys without a local epsilon, which only
-    ``local_epsilon=inf`` allows, are not in the last one. ``hosts`` are the only machines that may
-    be asked and answered; None is any. ``require_admission`` refuses surveys that anybody may
-    answer, whose crowd is assumed and not checked.
+    Args:
+        local_epsilon: What all reports of a survey together may lose if everybody colludes.
+            Infinity allows surveys without an ε₀.
+        epsilon: What the survey may promise, and what they may lose in the smallest batch that
+            it releases.
+        delta: The δ of somebody who is seen to take part.
+        minimum: The fewest reports of a batch.
+        total_epsilon: Sum over all surveys (basic composition).
+        total_delta: Sum over all surveys.
+        total_local_epsilon: Sum over all surveys that have an ε₀.
+        hosts: The only machines that may be asked and answered; None is any.
+        require_admission: Refuse surveys that anybody may answer, whose crowd is assumed and
+            not checked.
 
-    >>> Policy(epsilon=0.5).epsilon
-    0.5
+    Raises:
+        InvalidArgumentError: A limit is out of its range.
+
+    Example:
+        >>> Policy(epsilon=0.5).epsilon
+        0.5
     """
 
     local_epsilon: float = 8.0

@@ -251,15 +251,28 @@ def _plain(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a client.
+    """How a client sends.
 
-    ``tries`` a call, ``wait`` seconds after the first and twice as long after each next one, up to
-    ``longest_wait``; every wait is shortened by up to a half at random. A wait above ``patience``
-    ends the call: the report stays queued. A report leaves the device
-    at a random moment within ``delay`` seconds. ``timeout`` of a request. ``proxy`` hides the
-    device's address from the services: a report that was made or tried with one never leaves
-    without. ``compare_keys`` asks the analyzer for both parties' keys too, and compares: it then
-    sees the device's address. ``storage`` is how many bytes the outbox may have on disk.
+    Args:
+        tries: Tries of one call.
+        wait: Seconds after the first try, and twice as long after each next one.
+        longest_wait: The most seconds between tries; every wait is shortened by up to a half
+            at random.
+        patience: A wait above so many seconds ends the call: the report stays queued.
+        delay: A report leaves the device at a random moment within so many seconds.
+        timeout: Seconds of a request.
+        proxy: Hides the device's address from the services: a report that was made or tried
+            with one never leaves without.
+        compare_keys: Ask the analyzer for both parties' keys too, and compare: it then sees the
+            device's address.
+        storage: How many bytes the outbox may have on disk.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    Example:
+        >>> Settings(tries=1, delay=3600).delay
+        3600
     """
 
     tries: int = 3
@@ -296,7 +309,13 @@ class _Outcome:
 
 
 class Sent(_Outcome):
-    """The shuffler has it."""
+    """The shuffler has the report: an outcome of ``report`` of :class:`shoal.Client`.
+
+    Attributes:
+        survey: The id of the survey.
+        occasion: Which report it is.
+        again: Whether it had been made before, and was not made a second time.
+    """
 
     def document(self) -> Document:
         """In words. What was answered before is not known any more: it may be another answer."""
@@ -305,7 +324,15 @@ class Sent(_Outcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Queued(_Outcome):
-    """It waits on the device until ``due`` (seconds since 1970), and then for ``flush``."""
+    """The report waits on the device: an outcome of ``report`` of :class:`shoal.Client`.
+
+    Attributes:
+        survey: The id of the survey.
+        occasion: Which report it is.
+        again: Whether it had been made before, and was not made a second time.
+        due: Seconds since 1970 until which it waits, and then for ``flush``.
+        reason: Why it waits.
+    """
 
     due: int
     reason: str
@@ -317,7 +344,15 @@ class Queued(_Outcome):
 
 
 class Abstained(_Outcome):
-    """The device's coin said not to take part: nothing is sent, now or later."""
+    """The coin said not to take part: an outcome of ``report`` of :class:`shoal.Client`.
+
+    Nothing is sent, now or later.
+
+    Attributes:
+        survey: The id of the survey.
+        occasion: Which report it is.
+        again: Whether the coin had been tossed before.
+    """
 
     def document(self) -> Document:
         """In words."""
@@ -329,7 +364,14 @@ Outcome = Sent | Queued | Abstained
 
 @dataclass(frozen=True, kw_only=True)
 class Flushed:
-    """How many reports were delivered, wait, and were given up; and why those that do."""
+    """How many reports ``flush`` of :class:`shoal.Client` delivered, and why others wait.
+
+    Attributes:
+        sent: Reports that were delivered.
+        waiting: Reports that wait.
+        given_up: Reports that will not be sent any more.
+        reasons: Why reports wait or were given up.
+    """
 
     sent: int = 0
     waiting: int = 0
@@ -354,9 +396,18 @@ class Flushed:
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """How far a job is: people of whom ``asked`` were drawn, ``taking_part`` by their coins.
+    """How far a job is that ``report_many`` of :class:`shoal.Client` works on.
 
-    ``again``: all of them had been drawn before, and were not drawn a second time.
+    Attributes:
+        survey: The id of the survey.
+        job: The name of the people.
+        people: How many they are.
+        asked: For how many a coin was tossed and a report drawn.
+        taking_part: How many of them take part, by their coins.
+        delivered: Reports that the shuffler has.
+        waiting: Reports that wait.
+        reason: Why they do.
+        again: Whether all of them had been drawn before, and were not drawn a second time.
     """
 
     survey: str
@@ -406,7 +457,16 @@ class Protocol:
     def survey(self, source: Source, *, name: str | None = None) -> Exchange[Survey]:
         """The survey itself, in a file, or at an address.
 
-        ``name`` is the id that it must have, by default what its address ends with.
+        Args:
+            source: A survey, a path, or an address that begins with http:// or https://.
+            name: The id that it must have; what its address ends with unless given.
+
+        Returns:
+            The survey, whose promise was worked out here and not believed.
+
+        Raises:
+            SurveyRefusedError: It cannot be read, contradicts itself, or has another id.
+            PolicyError: It breaks a limit of the person.
         """
         if isinstance(source, str) and source.startswith(("http://", "https://")):
             return (yield from _fetched(source, name, self.policy))
@@ -434,8 +494,23 @@ class Protocol:
     ) -> Exchange[Outcome]:
         """Answer a survey, or go on with the report of this occasion if it was made before.
 
-        ``invitation`` is what the person was handed, if the survey is for people invited. A report
-        that waits because of one goes on with another.
+        Args:
+            survey: As for ``survey``.
+            answer: An answer of the survey, a number within its bounds, or a mapping from the names
+                of several questions to answers.
+            occasion: Which of the reports that the survey takes from one person, from 1.
+            invitation: What the person was handed, if the survey is for people invited. A report
+                that waits because of one goes on with another.
+
+        Returns:
+            ``Sent``, ``Queued`` (it waits for ``flush``), or ``Abstained``.
+
+        Raises:
+            InvalidArgumentError: The survey has no such answer.
+            SurveyRefusedError: The survey cannot be answered: it is over, or has no such occasion.
+            PolicyError: It breaks a limit of the person.
+            KeysRefusedError: A party's keys cannot be trusted.
+            DeliveryError: The report will not be sent any more.
         """
         survey = yield from self.survey(survey)
         self._check_open(survey, occasion)
@@ -468,7 +543,22 @@ class Protocol:
     ) -> Exchange[Submitted]:
         """Answers of many people, one each; the same ``job`` goes on where it was interrupted.
 
-        ``invitations`` are theirs in the same order, if the survey is for people invited.
+        Args:
+            survey: As for ``survey``.
+            answers: One for each person.
+            job: A name for these people.
+            occasion: Which of their reports, from 1.
+            invitations: Theirs in the same order, if the survey is for people invited.
+            pool: Processes that seal; None seals here.
+            progress: Called with the people done and all.
+
+        Returns:
+            ``Submitted``, which says how far the job is.
+
+        Raises:
+            InvalidArgumentError: There is no name, an answer that the survey does not have, or
+                another number of invitations.
+            ClientError: As for ``report``.
         """
         # The report without a job is that of one person.
         checks.refuse(not job, "a name for these people", job=job)
@@ -506,7 +596,14 @@ class Protocol:
         )
 
     def flush(self, *, everything: bool = False) -> Exchange[Flushed]:
-        """Try what waits and is due; ``everything`` does not wait until it is."""
+        """Try what waits and is due.
+
+        Args:
+            everything: Try what is not due yet, too.
+
+        Returns:
+            ``Flushed``, the numbers of reports delivered, waiting, and given up.
+        """
         flushed = []
         now = self.clock()
         self.outbox.correct_clock(now)

@@ -61,7 +61,12 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys a report is sealed with."""
+    """The keys a report is sealed with, for :func:`shoal.service.client.seal_many`.
+
+    Args:
+        analyzer: The inner key: opens the message.
+        shuffler: The outer key: opens the envelope around it.
+    """
 
     analyzer: PublicKey
     shuffler: PublicKey
@@ -297,7 +302,40 @@ def seal_many(
 ) -> list[bytes]:
     """Everybody's randomized and sealed report; those who do not take part have none.
 
-    ``values`` are what the mechanism takes: numbers of answers, or numbers within bounds.
+    Args:
+        survey: What is asked.
+        values: What the mechanism takes: numbers of answers, or numbers within bounds.
+        keys: The parties' keys.
+        randomness: That of a simulation; None is secure.
+        pool: Processes that seal; None seals here.
+
+    Returns:
+        One report a person who takes part, as bytes for the shuffler.
+
+    Example:
+        >>> import shoal
+        >>> from shoal.sealing import SUITES, KeyPair
+        >>> from shoal.service.survey import Batches, Open, Party, Question
+        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        >>> answers = ("yes", "no")
+        >>> question = Question(text="Did you walk?", answers=answers, device=device)
+        >>> survey = shoal.Survey(
+        ...     name="walking",
+        ...     purpose="To plan footpaths.",
+        ...     questions=(question,),
+        ...     batches=Batches(minimum=1000, target=5000, max_age=86_400),
+        ...     epsilon=0.5,
+        ...     delta=1e-6,
+        ...     admission=Open(dishonest=0),
+        ...     not_before=0,
+        ...     not_after=4_102_444_800,
+        ...     shuffler=Party(url="https://shuffler.example", fingerprint="0" * 64),
+        ...     analyzer=Party(url="https://analyzer.example", fingerprint="1" * 64),
+        ... )
+        >>> pairs = [KeyPair.generate(suite=SUITES[0]) for _ in range(2)]
+        >>> keys = Keys(*[pair.public for pair in pairs])
+        >>> len(seal_many(survey, values_of(survey, answers), keys))
+        2
     """
     drawn = draw(survey, values, randomness=randomness)
     return seal(Wire.of(survey), drawn.messages, keys, pool=pool)

@@ -21,7 +21,16 @@ class KeyringError(ShoalError):
 
 
 class KeyListError(KeyringError, ValueError):
-    """A list of keys that is well written and must not be relied on all the same."""
+    """A list of keys that is well written and must not be relied on all the same.
+
+    Attributes:
+        reason: Why not.
+        advice: What to do.
+
+    Example:
+        >>> print(KeyListError("it is not signed", "fetch it again"))
+        the list of keys cannot be relied on: it is not signed; fetch it again
+    """
 
     def __init__(self, reason: str, advice: str) -> None:
         self.reason = reason

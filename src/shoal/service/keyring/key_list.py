@@ -86,9 +86,18 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyInfo:
-    """A public key and its times, in seconds since 1970. ``deletes_at`` is the earliest moment.
+    """A public key of a :class:`shoal.service.keyring.Keyring`, and its times (since 1970).
 
-    ``seen_expired``: for how many seconds its own ring saw it expired.
+    Attributes:
+        number: By which reports name the key.
+        suite: The cryptography.
+        public: The public key.
+        state: "pending", "active", "expired" or "deleted".
+        created: When it was made.
+        active_from: From when it is used.
+        expires_at: Until when.
+        deletes_at: The earliest moment at which it is deleted.
+        seen_expired: For how many seconds its own ring saw it expired.
     """
 
     number: int
@@ -129,7 +138,18 @@ class KeyInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyList:
-    """The keys of one party, signed: whoever has the same bytes has the same keys."""
+    """The keys of one party, signed: whoever has the same bytes has the same keys.
+
+    :class:`shoal.service.keyring.Keyring` signs it; ``KeyList.verified`` checks what was fetched.
+
+    Attributes:
+        role: "shuffler" or "analyzer".
+        issued: Seconds since 1970 when it was signed.
+        valid_until: Until when it may be relied on.
+        keys: A :class:`shoal.service.keyring.KeyInfo` for each.
+        identity: The public key that signed it.
+        signature: Of the content.
+    """
 
     role: Role
     issued: int

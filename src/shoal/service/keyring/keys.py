@@ -228,10 +228,26 @@ class Change:
 
 
 class Keyring:
-    """The keys of a shuffler or of an analyzer. Any number of processes may use one directory.
+    """The keys of a shuffler or of an analyzer; any number of processes may use one directory.
 
-    Without a ``protection`` the ring is locked: it hands out its list and knows which keys it
-    accepts, which is all that a front end needs, and opens nothing.
+    ``Keyring.create`` and ``Keyring.open`` make one. Without a protection the ring is locked: it
+    hands out its list and knows which keys it accepts, which is all that a front end needs, and
+    opens nothing.
+
+    Args:
+        directory: Where the ring is.
+        clock: Seconds since 1970.
+        secrets: What reads and writes the secret keys.
+        index: What is known of all keys.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     made = Keyring.create(
+        ...         f"{place}/keys", role="shuffler", protection=Protection.none()
+        ...     )
+        ...     len(made.list().keys)
+        1
     """
 
     def __init__(self, directory: Path, clock: Clock, secrets: Secrets, index: Index) -> None:

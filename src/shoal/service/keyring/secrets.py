@@ -217,7 +217,14 @@ def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
 
 
 class Protection:
-    """How secrets are written and read: this one in the clear. One object serves one ring."""
+    """How the secrets of a ring are written and read; one object serves one ring.
+
+    ``Protection.none``, ``Protection.passphrase`` and ``Protection.key_file`` make one.
+
+    Example:
+        >>> Protection.none().kind
+        'none'
+    """
 
     kind: ClassVar[str] = "none"
     wrong: ClassVar[str]  # what is said of the owner's secret if it does not open a file

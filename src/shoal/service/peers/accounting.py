@@ -120,7 +120,25 @@ def hops_in_time(rounds: int, offline: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownConditions(Conditions):
-    """Conditions whose absences were drawn beforehand."""
+    """Conditions whose absences were drawn beforehand, for an account given who was there.
+
+    ``KnownConditions.drawn`` draws them.
+
+    Args:
+        offline: Probability in [0, 1] that a peer is away in a round.
+        killed: Who is gone for good in the middle of which round of the walk.
+        transport: Loopback "sockets", or "memory".
+        processes: How many the sockets are in.
+        deadline: Seconds until an answer no longer counts.
+        seed: Makes everybody's choices those of a simulation, which protects nobody.
+        pattern: Who is away in every round.
+
+    Example:
+        >>> from shoal.service.peers import Conditions, PeerSurvey
+        >>> drawn = KnownConditions.drawn(Conditions(offline=0.5), 10, PeerSurvey(rounds=2))
+        >>> drawn.online(10).shape[1]
+        10
+    """
 
     pattern: tuple[Step, ...] = ()
 
@@ -147,7 +165,17 @@ class KnownConditions(Conditions):
 
 @dataclass(frozen=True, eq=False)
 class Whereabouts:
-    """The law of each report's last place, one a row: peers, then perhaps "not over in time"."""
+    """The law of each report's last place, given who was there.
+
+    ``Whereabouts.of`` follows everybody's report; :func:`shoal.service.peers.accounting.guarantee`
+    takes it.
+
+    Attributes:
+        laws: One a row: peers, then perhaps "not over in time".
+        rounding: Relative error of every probability, at most.
+        crowding: At least the probability that some report finds no room on a link.
+        submitting: Which peers were there to submit.
+    """
 
     laws: Array
     rounding: float
@@ -194,9 +222,37 @@ def guarantee(
     randomizer: Randomizer,
     delta: float = 1e-6,
 ) -> Guarantee:
-    """What everybody is guaranteed, the worst off included.
+    """What everybody in a run among peers is guaranteed, the worst off included.
 
     Only reports that arrived are counted on: the bound grows as people are left out.
+
+    Args:
+        run: What arrived.
+        whereabouts: Where reports were, given who was there.
+        survey: The settings of the walk.
+        randomizer: What every device ran.
+        delta: δ in (0, 1).
+
+    Returns:
+        A :class:`shoal.Guarantee`.
+
+    Raises:
+        InvalidTypeError: ``randomizer`` is not one, and has no ``law()``.
+
+    References:
+        :doc:`/theory/network`.
+
+    Example:
+        >>> from shoal import RandomizedResponse
+        >>> from shoal.network import complete
+        >>> from shoal.service.peers import Conditions, PeerSurvey, run_peers
+        >>> survey, device = PeerSurvey(rounds=2), RandomizedResponse(k=2, epsilon=1.0)
+        >>> where = KnownConditions.drawn(Conditions(transport="memory"), 20, survey)
+        >>> settings, graph = {"randomizer": device, "survey": survey}, complete(20)
+        >>> run = run_peers([0, 1] * 10, graph=graph, conditions=where, **settings)
+        >>> known = Whereabouts.of(graph, survey, where)
+        >>> guarantee(run, known, **settings).epsilon <= 1
+        True
     """
     reports = Reports(randomizer=randomizer)
     profile = _profile(run, whereabouts, survey, reports)

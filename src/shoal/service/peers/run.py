@@ -38,10 +38,19 @@ Loss = Callable[[int, int, bytes], bool]
 
 @dataclass(frozen=True)
 class PeerRun(Collected):
-    """What came of a run: what arrived, and how it got there.
+    """What came of :func:`shoal.service.peers.run_peers`: what arrived, and how it got there.
 
-    ``batch`` is what the server has, and n' = ``arrived`` what a guarantee may count on. The rest
-    is for whoever runs the experiment: no participant sees all of it.
+    A guarantee may count on the reports that ``arrived``. The rest is for whoever runs the
+    experiment: no participant sees all of it.
+
+    Attributes:
+        batch: The messages that the server has, in an order that means nothing.
+        duplicates: Sealed reports that had arrived before.
+        rejected: Sealed reports that do not open, or hold no message of the randomizer.
+        sent: People who took part.
+        standings: Of each peer, at the end of the walk.
+        survey: The id of the survey.
+        directory: The public list of peers.
     """
 
     sent: int  # people who took part
@@ -89,8 +98,36 @@ def run_peers(
 ) -> PeerRun:
     """Run a survey among peers, one for each value, from randomizing to opening.
 
-    ``graph`` lists everybody's neighbours. ``tap`` is shown every frame on every link (from, to,
-    bytes), where all peers are in one process.
+    Args:
+        values: One for each node, as the randomizer takes them.
+        randomizer: What every device runs.
+        graph: A :class:`shoal.network.Graph`, or a list of everybody's neighbours.
+        survey: The settings of the walk.
+        conditions: What nobody chooses; loopback sockets and nobody away unless given.
+        tap: Shown every frame on every link (from, to, bytes), where all peers are in
+            one process.
+
+    Returns:
+        A :class:`shoal.service.peers.PeerRun`.
+
+    Raises:
+        InvalidArgumentError: Another number of values than nodes, a graph that is
+            directed, or a tap on several processes.
+
+    Example:
+        >>> import shoal
+        >>> from shoal.network import complete
+        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        >>> where = Conditions(transport="memory")
+        >>> run = run_peers(
+        ...     [0, 1] * 5,
+        ...     randomizer=device,
+        ...     graph=complete(10),
+        ...     survey=PeerSurvey(rounds=2),
+        ...     conditions=where,
+        ... )
+        >>> run.arrived
+        10
     """
     conditions = conditions or Conditions()
     rows, neighbours = np.asarray(values), adjacency(graph)

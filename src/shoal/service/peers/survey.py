@@ -108,14 +108,27 @@ def adjacency(graph: Neighbours) -> Adjacency:
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSurvey:
-    """The settings of a walk.
+    """The settings of a walk among peers.
 
-    ``rounds``: how often reports may move. ``mode``: ``hop`` (whoever holds a report draws the next
-    peer) or ``onion`` (its origin draws the whole path). ``hops``: steps of every path in onion
-    mode, ``rounds`` unless fewer are to leave time for waiting. ``cover``: frames that every peer
-    sends to every neighbour in every round, reports among them; 0 sends reports only. ``submit``:
-    a holder's ``all``, or a ``single`` one of its reports, chosen uniformly; where it has none, a
-    dummy: the randomized ``default``.
+    Args:
+        rounds: How often reports may move.
+        mode: "hop" (whoever holds a report draws the next peer) or "onion" (its origin draws
+            the whole path).
+        hops: Steps of every path in onion mode; ``rounds`` unless fewer are to leave time for
+            waiting.
+        cover: Frames that every peer sends to every neighbour in every round, reports among
+            them; 0 sends reports only.
+        submit: A holder's "all", or a "single" one of its reports, chosen uniformly; where it
+            has none, a dummy.
+        submission_rounds: Rounds in which reports are submitted.
+        default: The value that a dummy randomizes.
+
+    Raises:
+        InvalidArgumentError: A setting is out of its range, or hops in hop mode.
+
+    Example:
+        >>> PeerSurvey(rounds=8, mode="onion").layers
+        8
     """
 
     rounds: int
@@ -262,13 +275,23 @@ def new_token(randomness: Randomness) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What no participant chooses.
+    """What no participant of a walk chooses.
 
-    ``offline``: the probability that a peer is away in a round, walking or submitting, whatever it
-    did before. ``killed``: who is gone for good in the middle of which round of the walk.
-    ``transport``: loopback ``sockets``, in one or several ``processes``, or ``memory``.
-    ``deadline``: seconds until an answer no longer counts. ``seed``: makes everybody's choices
-    those of a simulation, which protects nobody.
+    Args:
+        offline: Probability in [0, 1] that a peer is away in a round, walking or submitting,
+            whatever it did before.
+        killed: Who is gone for good in the middle of which round of the walk.
+        transport: Loopback "sockets", or "memory".
+        processes: How many the sockets are in.
+        deadline: Seconds until an answer no longer counts.
+        seed: Makes everybody's choices those of a simulation, which protects nobody.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or several processes of memory.
+
+    Example:
+        >>> Conditions(transport="memory", offline=0.1).processes
+        1
     """
 
     offline: float = 0.0

@@ -110,8 +110,16 @@ def _reading() -> Iterator[None]:
 def complaint(error: MalformedError, name: str) -> str:
     """What is wrong with the file of this name.
 
-    >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
-    'x.json is not a survey as it was written'
+    Args:
+        error: What reading it raised.
+        name: The file.
+
+    Returns:
+        A sentence.
+
+    Example:
+        >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
+        'x.json is not a survey as it was written'
     """
     if not isinstance(error, InconsistentSurveyError):
         wrong = (
@@ -128,13 +136,23 @@ def complaint(error: MalformedError, name: str) -> str:
 class Party:
     """Who operates a part of a survey: where it is, and by which key people recognise it.
 
-    ``fingerprint`` is that of the key that signs its list of keys. The key itself is fetched from
-    the service; what is in the survey decides whether it is the right one, so that nobody on the
-    way can hand out keys of their own.
+    The key itself is fetched from the service; what is in the survey decides whether it is the
+    right one, so that nobody on the way can hand out keys of their own.
 
-    The name of the machine is written in one way, so that lists of allowed machines can be compared
-    with it: labels of lower-case letters, digits and hyphens (RFC 1123), other letters in their
-    ASCII form (RFC 3492), or an address of the Internet Protocol without a zone.
+    The name of the machine is written in one way, so that lists of allowed machines can be
+    compared with it: labels of lower-case letters, digits and hyphens (RFC 1123), other letters
+    in their ASCII form (RFC 3492), or an address of the Internet Protocol without a zone.
+
+    Args:
+        url: The address of the service.
+        fingerprint: That of the key that signs its list of keys: 64 hexadecimal digits.
+
+    Raises:
+        InvalidArgumentError: The address or the fingerprint is not written like that.
+
+    Example:
+        >>> Party(url="https://shuffler.example", fingerprint="0" * 64).url
+        'https://shuffler.example'
     """
 
     url: str
@@ -258,9 +276,19 @@ def _decodes(label: str) -> bool:
 class Batches:
     """When a batch is closed.
 
-    At ``target`` valid reports, or ``max_age`` seconds after its first one if it has at least
-    ``minimum`` by then. One that has fewer is never released as it is: it waits for more
-    (``small="carry"``), or its reports are deleted unread (``small="expire"``).
+    Args:
+        minimum: The fewest valid reports of a batch, at least 2.
+        target: It is closed at so many.
+        max_age: Or so many seconds after its first report, if it has the minimum by then.
+        small: One that has fewer is never released as it is: it waits for more ("carry"), or
+            its reports are deleted unread ("expire").
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or the target below the minimum.
+
+    Example:
+        >>> Batches(minimum=1000, target=5000, max_age=86_400).small
+        'carry'
     """
 
     minimum: int
@@ -284,10 +312,24 @@ class Batches:
 class Question:
     """What is asked, what may be answered, and what devices run for it.
 
-    ``answers`` are the labels of a mechanism for answers; one for numbers has its bounds. Each of
-    several questions has a ``name``, by which programs know it. Answers may be counted by
-    ``groups``, of which ``by`` asks people: the mechanism has every answer in every group, the
-    answers of the first group before those of the second.
+    Args:
+        text: The question.
+        device: A randomizer or protocol for answers or for numbers.
+        answers: The labels of a mechanism for answers; one for numbers has its bounds.
+        name: By which programs know one of several questions.
+        by: What people are asked about their group, if answers are counted by groups.
+        groups: The groups. The mechanism has every answer in every group, the answers of the
+            first group before those of the second.
+
+    Raises:
+        InvalidArgumentError: The answers are not those of the mechanism, or are repeated; a
+            mechanism that browsers do not run.
+
+    Example:
+        >>> import shoal
+        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        >>> Question(text="Did you walk?", answers=("yes", "no"), device=device).labels
+        ('yes', 'no')
     """
 
     text: str
@@ -407,8 +449,24 @@ def _check_several(questions: tuple[Question, ...]) -> None:
 class Stated:
     """The numbers and addresses by which a survey may be refused at once.
 
-    ``admission`` says who may report, and how many of them may follow no protocol.
-    ``participation`` is a coin that the device tosses for every report.
+    Every :class:`shoal.Survey` is one.
+
+    Args:
+        questions: What is asked, at least one question.
+        batches: When a batch is closed.
+        epsilon: ε that is promised to one person, all their reports together.
+        delta: δ of the promise.
+        reports_per_person: Reports that the survey takes from one person.
+        admission: Who may report, and how many of them may follow no protocol.
+        participation: Probability in (0, 1] of a coin that the device tosses for every report.
+        shuffler: Who takes reports in, and mixes them.
+        analyzer: Who opens and counts them.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+
+    References:
+        :doc:`/theory/survey-life`.
     """
 
     questions: tuple[Question, ...]
@@ -528,10 +586,53 @@ def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey(Stated):
-    """Everything that all parties and people agree on.
+    """Everything that all parties and people agree on: a configuration that names itself.
 
-    ``not_before`` and ``not_after`` are seconds since 1970. ``token_bytes`` is room for anonymous
-    tokens in every report, none unless they are used.
+    Args:
+        questions: What is asked, at least one question.
+        batches: When a batch is closed.
+        epsilon: ε that is promised to one person, all their reports together.
+        delta: δ of the promise.
+        reports_per_person: Reports that the survey takes from one person.
+        admission: Who may report, and how many of them may follow no protocol.
+        participation: Probability in (0, 1] of a coin that the device tosses for every report.
+        shuffler: Who takes reports in, and mixes them.
+        analyzer: Who opens and counts them.
+        name: What it is called.
+        purpose: What the answers are for.
+        not_before: Seconds since 1970 when it begins.
+        not_after: Seconds since 1970 when it ends.
+        suite: The cryptography that reports are sealed by.
+        token_bytes: Room for anonymous tokens in every report, none unless they are used.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or two exclude each other.
+        UnreachableTargetError: The smallest batch does not keep the promise.
+
+    References:
+        The promise is proved by the theorems of :func:`shoal.amplify`; :doc:`/theory/survey-life`.
+
+    Example:
+        >>> import shoal
+        >>> from shoal.service.survey import Batches, Open, Party, Question
+        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        >>> survey = shoal.Survey(
+        ...     name="walking",
+        ...     purpose="To plan footpaths.",
+        ...     questions=(Question(text="Did you walk?", answers=("yes", "no"), device=device),),
+        ...     batches=Batches(minimum=1000, target=5000, max_age=86_400),
+        ...     epsilon=0.5,
+        ...     delta=1e-6,
+        ...     admission=Open(dishonest=0),
+        ...     not_before=0,
+        ...     not_after=4_102_444_800,
+        ...     shuffler=Party(url="https://shuffler.example", fingerprint="0" * 64),
+        ...     analyzer=Party(url="https://analyzer.example", fingerprint="1" * 64),
+        ... )
+        >>> round(survey.guarantee(5000).epsilon, 3) < 0.5
+        True
+        >>> shoal.Survey.from_bytes(survey.to_bytes()).id == survey.id
+        True
     """
 
     name: str
