@@ -72,7 +72,7 @@ def dashboard_of(analyzer, *, ask=lambda _survey: HALF, limits=None, **settings)
     pages = AnalyzerPages(
         store=analyzer.store, keyring=analyzer.keyring, limits=limits or Limits(), **settings
     )
-    return Dashboard(pages, ask=ask, patience=PATIENT)
+    return Dashboard(pages, ask=ask, timeout=PATIENT)
 
 
 @contextmanager

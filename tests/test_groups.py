@@ -104,7 +104,7 @@ def test_an_answer_that_appears_later_is_noticed():
     )
     regions = groups.listed(columns.column(FRAME, "region"))
     grouped = groups.Grouped.of(only_yes, regions)
-    with pytest.raises(InvalidArgumentError, match="stays the same"):
+    with pytest.raises(InvalidArgumentError, match="does not change"):
         list(grouped.chunks())
 
 
@@ -234,14 +234,17 @@ MANY = pl.DataFrame({"vote": ["a", "b"] * 500, "code": [f"{i % 300}" for i in ra
         ({"by": "region", "groups": [1, 1.0]}, "every group once"),
         ({"by": "region", "groups": ["a", None]}, "no empty name"),
         ({"by": "region", "groups": ["a", "(other)"]}, "no group called"),
-        ({"groups": ["a", "b"]}, "the column that people's groups are in"),
-        ({"open_groups": True}, "the column that people's groups are in"),
-        ({"by": "region", "length": 4}, "not to be found"),
-        ({"by": "region", "groups": ["a"], "open_groups": True}, "no list, and one report"),
+        ({"groups": ["a", "b"]}, "the column with the groups"),
+        ({"open_groups": True}, "the column with the groups"),
+        ({"by": "region", "length": 4}, "without open_groups"),
+        (
+            {"by": "region", "groups": ["a"], "open_groups": True},
+            "no list of groups, and one report",
+        ),
         ({"by": "region", "column": "age", "bounds": (0, 9)}, "no means"),
         (
             {"by": "region", "column": "age", "bounds": (0, 9), "bins": 3, "quantiles": 0.5},
-            "beside",
+            "with groups",
         ),
         ({"by": "region", "person": "region"}, "other than those"),
         (

@@ -235,8 +235,8 @@ def test_curves_do_not_depend_on_where_the_rows_are_read(tmp_path):
         ({"bins": {"agee": 3}}, "bins of the columns age"),
         ({"randomizer": shoal.RandomizedResponse(k=20, epsilon=1), "epsilon": None}, "20 bins and"),
         ({"randomizer": "laplace", "local_epsilon": 1, "epsilon": None}, "randomizer of answers"),
-        ({"bins": None, "quantiles": 0.5}, "bins beside quantiles"),
-        ({"bins": None, "ranges": [(1, 2)]}, "bins beside ranges"),
+        ({"bins": None, "quantiles": 0.5}, "bins with quantiles"),
+        ({"bins": None, "ranges": [(1, 2)]}, "bins with ranges"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_reports(more, said):

@@ -458,8 +458,8 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
         ({"epsilon": 1, "delta": 0}, "0 < delta < 1"),
         ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
         ({"epsilon": 1, "split": "compose"}, "joint or divide"),
-        ({"randomizer": response(4), "split": "divide"}, "no split beside a randomizer"),
-        ({"randomizer": response(4), "weights": {"colour": 2}}, "no weights beside a randomizer"),
+        ({"randomizer": response(4), "split": "divide"}, "no split with a randomizer"),
+        ({"randomizer": response(4), "weights": {"colour": 2}}, "no weights with a randomizer"),
         ({"epsilon": 1, "weights": {"color": 2}}, "weights of the columns colour"),
         ({"epsilon": 1, "weights": {"colour": 0}}, "a weight > 0 of colour"),
         ({"epsilon": 1, "weights": [1]}, "a mapping from columns"),
@@ -532,7 +532,7 @@ def test_lost_reports_are_noticed(table):
             found = super().tally(messages)
             return Counts(found.cells, found.n - 1)
 
-    with pytest.raises(ShoalError, match="stays the same"):
+    with pytest.raises(ShoalError, match="does not change"):
         run(table, column="colour", randomizer=Losing(k=4, epsilon=1.0))
 
 

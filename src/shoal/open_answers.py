@@ -179,7 +179,7 @@ class OpenResult(Tabular):
         """The answers (unless there is to be no table), the guarantee, what the list has, notes."""
         notes = [f"list: {self.statement}"]
         if self.missed is not None:
-            notes.append(f"of the answers above their threshold, {len(self.missed)} were missed")
+            notes.append(f"{len(self.missed)} of the answers above their threshold were missed")
         items = [item.shown(self.n) for item in self.items if table]
         return replace(
             self.guarantee.document(),
@@ -290,7 +290,7 @@ def heavy_hitters(
     notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
     if len(frequent) > size:
         notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
-    notes.append("for what is sure about the list, hash tables are taken as random functions")
+    notes.append("the statement about the list treats hash functions as random")
     return OpenResult(
         column=texts.name,
         items=_items(frequent, size, sent),

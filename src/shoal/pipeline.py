@@ -42,8 +42,9 @@ __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 ROW_PER_PERSON = "every row was counted as one person (person / --person says whose rows are whose)"
 NOT_PRIVATE = "true values are included for comparison: this result is not private"
 RATIO = (
-    "a fraction is of the people in its group, who are estimated as well: its interval (Fieller's, "
-    "with standard deviations added) holds whatever the errors of both have to do with each other"
+    "a fraction is of the people in its group, whose number is estimated as well: its "
+    "interval (Fieller's, with standard deviations added) holds however the two errors "
+    "depend on each other"
 )
 _FINDING = 0.5  # of the budget, where groups are to be found
 _LENGTH = 24  # bytes of their names
@@ -192,7 +193,7 @@ def run(
     wishes = {"messages_cap": messages_cap, "choose": choose, "split": split, "weights": weights}
     wishes |= {"tree": tree}
     for name, wish in wishes.items():
-        expected = f"no {name} beside a randomizer or a plan: it is for epsilon"
+        expected = f"no {name} with a randomizer or a plan: it is for epsilon"
         checks.refuse(epsilon is None and wish is not None, expected, **{name: wish})
     checks.refuse(split not in {None, "joint", "divide"}, "joint or divide", split=split)
     expected = "a mapping from columns to weights"
@@ -202,7 +203,7 @@ def run(
         checks.refuse(not positive, f"a weight > 0 of {name}", weights=weight)
     devices = randomizer.values() if isinstance(randomizer, Mapping) else [randomizer]
     named = any(isinstance(each, str) for each in devices)
-    expected = "local_epsilon beside the name of a randomizer, and nowhere else"
+    expected = "local_epsilon together with the name of a randomizer, and only then"
     checks.refuse(named != (local_epsilon is not None), expected, local_epsilon=local_epsilon)
     if delta is None and plan is not None:
         questions = names if columns is None else (tables.spelled(names),)
@@ -213,22 +214,25 @@ def run(
     expected = f"a whole number from 1 to {_MOST_REPORTS:,}"
     whole = isinstance(reports, Integral) and 1 <= reports <= _MOST_REPORTS
     checks.refuse(not whole, expected, reports_per_person=reports)
-    expected = "a person (the column of their ids) beside reports_per_person"
+    expected = "a person (the column of ids) with reports_per_person"
     checks.refuse(person is None and reports_per_person is not None, expected, person=None)
     expected = "a column other than those that are collected"
     checks.refuse(person in {*names, by} - {None}, expected, person=person)
-    expected = "no drop_nulls beside several reports per person: everybody makes as many"
+    expected = "no drop_nulls with several reports per person: everybody makes the same number"
     checks.refuse(reports > 1 and drop_nulls, expected, drop_nulls=drop_nulls)
-    expected = "the column that people's groups are in"
+    expected = "the column with the groups"
     checks.refuse(by is None and (groups is not None or open_groups), expected, by=by)
-    expected = "no length of names that are not to be found"
+    expected = "no length without open_groups: it is for names that are found"
     checks.refuse(length is not None and not open_groups, expected, length=length)
-    stages, bits, found = Stages(), source(randomness), None
+    stages, bits, frequent = Stages(), source(randomness), None
     longest = _LENGTH if length is None else length
     if by is not None:
-        wanted: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
-        _check_groups(by, names, wanted, norm=norm, bounds=bounds, bins=bins)
-        expected = "epsilon, a part of which finds them, no list, and one report per person"
+        statistics: dict[str, object] = {"quantiles": quantiles, "ranges": ranges, "tree": tree}
+        _check_groups(by, names, statistics, norm=norm, bounds=bounds, bins=bins)
+        expected = (
+            "epsilon (a part of it pays for finding the groups), no list of groups, and one "
+            "report per person"
+        )
         wrong = epsilon is None or groups is not None or reports > 1
         checks.refuse(open_groups and wrong, expected, open_groups=open_groups)
     with stages("read"):
@@ -236,10 +240,10 @@ def run(
             table = _opened(data, names, by=by, person=person)
             data = table if person is None else table.per_person(person, reports, bits)
         if by is not None and open_groups:
-            found, epsilon, delta = _find_groups(
+            frequent, epsilon, delta = _find_groups(
                 data, by, cast("float", epsilon), delta, longest, honest_fraction, bits
             )
-            groups = [item.label for item in found.items]
+            groups = [item.label for item in frequent.items]
         coded = tables.coded(
             data,
             names,
@@ -268,11 +272,11 @@ def run(
                 "honest_fraction": honest_fraction,
                 "messages_cap": messages_limit(messages_cap, choose),
             }
-            asked = [{"n": each.n // reports, **each.question, **limits} for each in coded]
+            queries = [{"n": each.n // reports, **each.question, **limits} for each in coded]
             shares = [(weights or {}).get(each.name, 1.0) for each in coded]
             joint = split != "divide"
-            plans += _plans(asked, shares, reports, epsilon, delta, choose, joint=joint)
-            levels = _levels(coded, plans, asked[0], reports, epsilon, delta, tree=tree)
+            plans += _plans(queries, shares, reports, epsilon, delta, choose, joint=joint)
+            levels = _levels(coded, plans, queries[0], reports, epsilon, delta, tree=tree)
             if levels is not None:
                 coded, plans = list(levels.columns), list(levels.plans)
         elif plan is not None:
@@ -296,9 +300,9 @@ def run(
         one = len(steps) == 1
         what = "columns" if levels is None else "levels of a tree"
         guarantee = steps[0].guarantee if one else compose_columns(steps, delta, reports, what)
-        if found is not None:
+        if frequent is not None:
             left = max(cast("float", epsilon), guarantee.epsilon)  # what it costs, but for rounding
-            guarantee = _after(found.guarantee, replace(guarantee, epsilon=left), steps)
+            guarantee = _after(frequent.guarantee, replace(guarantee, epsilon=left), steps)
     total = sum(each.n for each in coded)
     results: list[ColumnResult] = []
     for step in steps:
@@ -316,8 +320,8 @@ def run(
     notes = remarks(results, "notes")
     if reports > 1:
         notes.append(
-            f"every person counts as {reports} reports: of more rows {reports} were chosen at "
-            f"random, missing ones count as {NONE}; the chart counts rows so chosen"
+            f"every person counts as {reports} reports: of more rows {reports} were chosen "
+            f"at random, missing ones count as {NONE}; the chart counts these rows"
         )
     elif person is not None:
         notes.append("every person counts as one report: of several rows one was chosen at random")
@@ -327,10 +331,10 @@ def run(
         notes.append(_budget(results, guarantee, epsilon, split))
     if by is not None:
         notes.append(RATIO)
-    if found is not None:
-        cost = f"epsilon {up(found.guarantee.epsilon)} of {up(guarantee.epsilon)}"
+    if frequent is not None:
+        cost = f"epsilon {up(frequent.guarantee.epsilon)} of {up(guarantee.epsilon)}"
         cut = f"names of more than {longest} bytes count as {tables.OTHER}"
-        notes.append(f"the groups of {by} were found at {cost}; {cut}; {found.statement}")
+        notes.append(f"the groups of {by} were found at {cost}; {cut}; {frequent.statement}")
     notes += [RUN_HERE, ORDERLESS, *[NOT_PRIVATE] * compare_truth]
     seconds = {stage: round(taken, 3) for stage, taken in stages.items()}
     return Result(columns=tuple(results), guarantee=guarantee, notes=tuple(notes), stages=seconds)
@@ -339,22 +343,22 @@ def run(
 def _check_groups(
     by: str,
     names: Sequence[str],
-    asked: Mapping[str, object],
+    statistics: Mapping[str, object],
     *,
     norm: float | None,
     bounds: object,
     bins: object,
 ) -> None:
     """Groups are those of another column, and of answers or bins, of which nothing is asked."""
-    for what, value in asked.items():
-        checks.refuse(value is not None, f"no {what} beside groups", **{what: value})
+    for what, value in statistics.items():
+        checks.refuse(value is not None, f"no {what} with groups", **{what: value})
     checks.refuse(by in names, "another column than those that are collected", by=by)
     means = norm is not None or any(
         tables.chosen(cast("Bounds", bounds), name) is not None
         and tables.chosen(cast("Any", bins), name) is None
         for name in names
     )
-    checks.refuse(means, "a column of answers, or bins of numbers: no means", by=by)
+    checks.refuse(means, "a column of answers, or bins of numbers: groups have no means", by=by)
 
 
 def _opened(data: object, names: Sequence[str], **beside: str | None) -> tables.Table:
@@ -381,7 +385,7 @@ def _find_groups(
 
     delta = default_delta(tables.column(data, by).size()[0]) if delta is None else delta
     try:
-        found = heavy_hitters(
+        hitters = heavy_hitters(
             data,
             column=by,
             epsilon=_FINDING * epsilon,
@@ -398,11 +402,11 @@ def _find_groups(
             "give a public list (groups, --groups), or shorter names (length, --length)",
         ) from error
     added = {EMPTY, tables.NONE, tables.OTHER}  # for whoever has no name, or another
-    named = tuple(item for item in found.items if item.label not in added)
+    named = tuple(item for item in hitters.items if item.label not in added)
     expected = "names that stand out from the noise (give a public list: groups, --groups)"
     checks.refuse(not named, expected, by=by)
-    cost = found.guarantee
-    return replace(found, items=named), epsilon - cost.epsilon, delta - cost.delta
+    cost = hitters.guarantee
+    return replace(hitters, items=named), epsilon - cost.epsilon, delta - cost.delta
 
 
 def _required(values: T | Mapping[str, T] | None, name: str, what: str) -> T:
@@ -676,7 +680,7 @@ def _collected(
         from shoal.report.groups import GroupedResult
 
         return GroupedResult.of(cast("Grouped", coded), **fields)
-    found = ColumnResult(**fields, **attributes(coded, "bins", "quantiles", "ranges"))
-    if found.bins is None:
-        return found
-    return replace(found, warnings=(*found.warnings, *found.doubts()))
+    result = ColumnResult(**fields, **attributes(coded, "bins", "quantiles", "ranges"))
+    if result.bins is None:
+        return result
+    return replace(result, warnings=(*result.warnings, *result.doubts()))

@@ -157,7 +157,7 @@ def test_the_comparison_is_sorted_and_includes_the_randomizers_own_law():
         ({"n": 10, "local_epsilon": 1, "participation": 0}, "participation"),
         ({"n": 10, "local_epsilon": 1, "rounds": 0}, "rounds"),
         ({"n": 10, "local_epsilon": 1, "bound": "optimal-clone"}, "did you mean optimal-clones"),
-        ({"n": 10, "local_epsilon": 1, "bound": "fmt21-closed", "rounds": 2}, "no rounds beside"),
+        ({"n": 10, "local_epsilon": 1, "bound": "fmt21-closed", "rounds": 2}, "no rounds with"),
         ({"n": 10, "local_epsilon": 1, "bound": "fmt21-closed", "epsilon": 1}, "a delta"),
         ({"n": 10, "local_epsilon": -1}, "local_epsilon"),
         ({"n": 10, "local_epsilon": math.nan}, "local_epsilon"),

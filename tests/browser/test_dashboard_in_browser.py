@@ -27,7 +27,7 @@ def test_a_wrong_token_is_told_in_words_and_shows_nothing(shared, visit):
     analyst = visit(shared)
     for token in ("shoal_0123456789abcdef", "ünïcode ☂", "' or 1=1 --"):
         log_in(analyst.page, shared, token)
-        expect(analyst.page.get_by_role("alert")).to_contain_text("This token does not count")
+        expect(analyst.page.get_by_role("alert")).to_contain_text("This token is not valid")
         expect(analyst.page.get_by_role("alert")).to_contain_text("You are not logged in.")
         assert shared.survey.question not in analyst.page.content()
         assert analyst.context.cookies() == []

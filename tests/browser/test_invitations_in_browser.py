@@ -55,7 +55,7 @@ def test_a_link_invites_once_and_a_used_one_goes_on_with_another(shared, visit, 
     assert page.url == shared.page_of(survey)
     expect(page.locator(".invited")).to_contain_text("You are invited")
     expect(field(page)).to_have_count(0)
-    expect(page.locator(".promise")).to_contain_text("Only 200 people who were invited.")
+    expect(page.locator(".promise")).to_contain_text("Only the 200 people who were invited.")
     page.reload()
     expect(page.locator(".invited")).to_be_visible()
     answer(page)
@@ -105,7 +105,7 @@ def test_without_a_link_the_page_asks_for_the_invitation(shared, visit, invited)
     assert waiting(page) == []
 
     page.evaluate("text => { location.hash = text; }", str(third)[:-2])  # another link, cut off
-    expect(page.locator(".failed")).to_contain_text("The invitation in the link is not whole.")
+    expect(page.locator(".failed")).to_contain_text("The invitation in the link is incomplete.")
     expect(field(page)).to_have_value(str(third)[:-2])
     expect(page.get_by_role("button", name="Send")).to_be_enabled()
     field(page).fill(link(survey, third))
@@ -122,7 +122,7 @@ def test_people_invited_may_allow_a_small_crowd(shared, visit):
     codes_to_add(survey, [handed]).apply(shared.service.shuffler.store.codes)
     page = visit(shared).page
     page.goto(link(survey, handed.invitation))
-    expect(page.locator(".failed")).to_contain_text("Batches of 20 reports may be opened")
+    expect(page.locator(".failed")).to_contain_text("batches of only 20 reports")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     page.get_by_role("button", name="Allow it for this survey").click()
     answer(page)

@@ -35,10 +35,10 @@ def refused(person, title):
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        ({"minimum": 20, "target": 20}, "This page does not take your answer to this survey."),
+        ({"minimum": 20, "target": 20}, "This page does not let you answer this survey."),
         (
             {"device": RandomizedResponse(k=4, epsilon=9.0), "epsilon": 9.1},
-            "This page does not take your answer to this survey.",
+            "This page does not let you answer this survey.",
         ),
         (
             {"not_before": system_clock() - 9 * DAY, "not_after": system_clock() - DAY},
@@ -163,7 +163,7 @@ def test_where_only_the_crowd_hides_an_answer_the_person_may_allow_it(shared, vi
     survey = shared.add(name=f"crowd of {device.name}", device=device, epsilon=1.0)
     person = visit(shared)
     person.page.goto(shared.page_of(survey))
-    refused(person, "Only the crowd hides an answer")
+    refused(person, "Only the crowd hides your answer")
     expect(send(person.page)).to_be_disabled()
     expect(person.page.get_by_label("on foot")).to_be_disabled()
     person.page.get_by_role("button", name="Allow it for this survey").click()

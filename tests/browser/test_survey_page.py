@@ -199,12 +199,12 @@ def test_a_report_that_is_forgotten_while_it_waits_is_said_not_to_be_sent(fresh,
     expect(said).to_have_text("Deleted. Your report was still waiting, and nothing was sent.")
     expect(said).to_be_focused()
     expect(said).to_be_in_viewport()
-    expect(told(page)).to_contain_text("This device takes no part.")
+    expect(told(page)).to_contain_text("This device does not take part.")
     expect(told(page)).not_to_contain_text(ALREADY)
     assert waiting_rows(page) == []
     person.goes_on()
     page.reload()
-    expect(told(page)).to_contain_text("This device takes no part.")
+    expect(told(page)).to_contain_text("This device does not take part.")
     assert person.gate.posts() == []
     assert fresh.opened() == 0
 
@@ -213,7 +213,7 @@ def test_a_report_of_which_a_try_was_made_is_not_said_to_be_unsent(fresh, visit)
     _, page = unanswered(visit, fresh)
     page.get_by_text("Forget everything kept on this device").click()
     page.get_by_role("button", name="Forget").click()
-    expect(page.locator(".forgotten")).to_contain_text("If an earlier try has arrived")
+    expect(page.locator(".forgotten")).to_contain_text("If an earlier attempt arrived")
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_compact_survey_takes_less_room_and_hides_nothing(fresh, site, visit):
     expect(promise).to_be_hidden()
     compact.get_by_text("What you are promised").click()
     expect(promise).to_contain_text(f"at least {fresh.survey.batches.minimum}")
-    expect(compact.locator(".checked")).to_contain_text("your browser has worked out ε")
+    expect(compact.locator(".checked")).to_contain_text("your browser has itself computed ε")
     assert browser_kit.axe(page) == []
 
 

@@ -323,7 +323,7 @@ def test_gaussian_noise_is_given_by_its_deviation(run):
         ("--randomizer grr --k 3 --sigma 1 --local-epsilon 2", "leave out --sigma"),
         ("--randomizer gausian --sigma 1", "did you mean gaussian?"),
         ("--sigma 1", "--sigma needs --randomizer"),
-        ("--randomizer gaussian --sigma 1 --local-epsilon 1", "such noise has no ε0"),
+        ("--randomizer gaussian --sigma 1 --local-epsilon 1", "Gaussian noise has no ε0"),
         ("--randomizer gaussian --sigma 1 --k 3", "no --k for gaussian"),
         ("--randomizer gaussian --sigma -1", "--sigma"),
         ("--randomizer gaussian-vectors --sigma 1", "--k, the dimension"),

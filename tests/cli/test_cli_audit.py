@@ -108,7 +108,7 @@ def test_a_picture(run, desk, suffix):
 
 def test_few_runs_say_so(run):
     said = run("audit --randomizer grr --k 50 --local-epsilon 0.1 --n 30 --runs 1000").stdout
-    assert "so few runs show nothing" in " ".join(said.split())
+    assert "too few runs to say anything" in " ".join(said.split())
 
 
 @pytest.mark.usefixtures("desk")
@@ -253,7 +253,7 @@ def test_the_inputs_tried_are_told(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("audit", "nothing to audit"),
+        ("audit", "--randomizer is missing: what to audit"),
         ("audit --command ' --n 5 --values 0,1 --epsilon 1", "no closing quotation"),
         ("audit --randomizer grr --k 2 --n 1e9", "n <= 1,000,000"),
         ("audit --randomizer grr --k 2 --n 5 --runs 1e14", "runs <= 100,000,000"),
@@ -283,7 +283,7 @@ def test_the_inputs_tried_are_told(run):
         ("audit --table nothing.csv --n 5", "cannot read nothing.csv"),
         (
             "audit --callable a:b --pipeline a:b --n 5",
-            "--callable is what runs: leave out --pipeline",
+            "--callable names the code that runs: leave out --pipeline",
         ),
         (
             "audit --callable a:b --n 5 --epsilon 1",

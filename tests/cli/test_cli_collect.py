@@ -64,11 +64,11 @@ def test_as_json(parties):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--watch", "--offline"], "--offline asks nobody: leave out --watch"),
+        (["--watch", "--offline"], "--offline contacts nobody: leave out --watch"),
         (["--watch", "--json"], "--watch never ends"),
         (["--watch", "--csv", "x.csv"], "--watch never ends"),
         (["--survey", "ffff"], "the first digits of one name here"),
-        (["--again", "ffff", "--offline"], "--offline asks nobody: leave out --again"),
+        (["--again", "ffff", "--offline"], "--offline contacts nobody: leave out --again"),
         (["--again", "ffff"], "the first digits of one refused batch (none)"),
         (["--token-file", "/nowhere"], "cannot use the tokens in /nowhere"),
         (["--every", "0"], "every"),
@@ -89,7 +89,7 @@ def test_a_token_that_others_may_read(parties, tmp_path):
     token.write_text("secret")
     token.chmod(0o644)
     said = run(parties.directory, "--token-file", token).refusal()
-    assert "others may read it" in said
+    assert "other users may read it" in said
     assert "secret" not in said
 
 
@@ -121,7 +121,7 @@ def test_what_goes_wrong_is_said_in_words_and_not_logged(parties, tmp_path, monk
     assert done.status == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: no batches from http://127.0.0.1")
-    assert "the token is refused" in line
+    assert "the shuffler refused the token" in line
     assert "not_this_one" not in done.stderr + done.stdout
     assert "Which colour?" in done.stdout, "what was found before is shown all the same"
 
@@ -137,7 +137,7 @@ def test_a_token_for_another_survey_is_told_by_everybody_who_meets_it(parties, t
     done = run(place)
     assert done.status == 2
     (line,) = done.stderr.splitlines()
-    assert "the token is refused (the token 'theirs' is for another survey)" in line
+    assert "the shuffler refused the token (the token 'theirs' is for another survey)" in line
     assert advice in line
     assert "later" not in line
     (record,) = [each for each in caplog.records if each.msg == "no_list"]

@@ -138,7 +138,7 @@ def test_keys_that_nobody_tends(embedded):
     told = findings(home.directory, lambda: late)
     assert told["shuffler", "key list"].state is State.FAIL
     assert told["shuffler", "key 0"].state is State.WARN
-    assert "a worker runs" in told["shuffler", "key 0"].advice
+    assert "start the worker" in told["shuffler", "key 0"].advice
 
 
 def test_an_identity_that_is_elsewhere_has_to_be_brought_in_time(embedded):
@@ -150,7 +150,7 @@ def test_an_identity_that_is_elsewhere_has_to_be_brought_in_time(embedded):
         now = system_clock() + days * DAY
         found = findings(home.directory, lambda now=now: now)["analyzer", "identity"]
         assert found.state is state
-        assert found.detail == f"not in {home.keys}; bring it before {until} UTC"
+        assert found.detail == f"not in {home.keys}; needed to sign the list before {until} UTC"
     assert "--identity FILE" in found.advice
 
 
@@ -158,7 +158,7 @@ def test_days_are_counted_as_by_keys_list(run, embedded):
     home = embedded.home("shuffler")
     now = system_clock() + 60
     told = findings(home.directory, lambda: now)
-    assert told["shuffler", "key list"].detail == "signed until 14 days from now"
+    assert told["shuffler", "key list"].detail == "its signature is valid for 14 days more"
     assert told["shuffler", "key 0"].detail.endswith("for 30 days more")
     assert "expires in 30 days" in run("keys list", str(home.keys)).stdout
 
@@ -175,7 +175,10 @@ def test_reports_that_nobody_opens_and_a_batch_that_nobody_closes(embedded):
     with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
     waiting = findings(home.directory)["shuffler", "opening"]
-    assert (waiting.state, waiting.detail) == (State.OK, "reports wait to be opened together")
+    assert (waiting.state, waiting.detail) == (
+        State.OK,
+        "reports wait for more, to be opened together",
+    )
     noise = np.random.default_rng(1).bytes(1000 * Wire.of(survey).report_bytes)
     with homes.opened(home) as store:
         store.reports.receive([Arrival(survey.id, 0, noise)])
@@ -263,7 +266,7 @@ def test_an_address_that_nothing_speaks(run):
 @pytest.mark.parametrize("address", ["https://", "HTTP://:80", "http://x:port", "http://[::1"])
 def test_an_address_without_a_host_is_none(run, address):
     said = run("doctor", address).refusal()
-    assert f"an address with the name of a host in it, got target='{address}'" in said
+    assert f"an address with a host name, got target='{address}'" in said
 
 
 def test_what_holds_for_all_surveys_of_a_party_is_said_once(embedded, monkeypatch):
@@ -334,7 +337,7 @@ def test_no_such_directory_is_one_line(run, tmp_path):
     assert "there is no such directory; name the directory of a shuffler or an analyzer" in said
     (tmp_path / "answers.csv").touch()
     said = run("doctor", str(tmp_path / "answers.csv")).refusal()
-    assert "answers.csv: it is a file, and not a directory; name" in said
+    assert "answers.csv: it is a file, not a directory; name" in said
 
 
 def test_pages_without_their_scripts_are_said_where_there_is_an_analyzer(
@@ -377,7 +380,7 @@ def test_a_key_in_use_without_its_secret_fails(run, embedded, role, damage):
         True,
     )
     assert f"{home.keys}/key-000" in found.detail
-    assert "bring key-000 back from a backup" in found.advice
+    assert "restore key-000 from a backup" in found.advice
     (warning,) = run("keys list", str(home.keys), "--json").json()["warnings"]
     assert warning.startswith(f"the secret of key 0 is {damage}")
     # What is advised helps.
@@ -417,7 +420,7 @@ def test_keys_to_come_count_and_expired_ones_while_something_waits_for_them(embe
         store.reports.receive([Arrival(survey.id, 0, arrived)])
     waiting = findings(home.directory, lambda: now)["shuffler", "reports for key 0"]
     assert waiting.state is State.FAIL
-    assert waiting.detail == "reports wait for it, and its secret is gone"
+    assert waiting.detail == "reports wait for this key, and its secret is gone"
 
 
 def test_a_deleted_key_needs_no_secret(embedded):
@@ -440,7 +443,10 @@ def test_dead_letters(embedded):
         store.reports.receive([Arrival(survey.id, 0, b"".join(reports(embedded, 3)))])
         store.reports.dead_letter(store.reports.claim(10, 600))
     letters = findings(home.directory)["shuffler", "dead letters"]
-    assert (letters.state, letters.detail) == (State.WARN, "3 reports were given up")
+    assert (letters.state, letters.detail) == (
+        State.WARN,
+        "3 reports were given up after repeated failures",
+    )
 
 
 def test_a_worker_that_failed_is_not_at_it(embedded):
@@ -451,7 +457,7 @@ def test_a_worker_that_failed_is_not_at_it(embedded):
     assert opened(embedded) == {}
     found = findings(home.directory)["shuffler", "opening"]
     assert found.state is State.WARN
-    assert "could not open them" in found.detail
+    assert "failed to open the waiting reports" in found.detail
     assert "work_failed" in found.advice
     with homes.opened(home) as store:
         assert store.reports.claim(10, 600) is None  # tried again when its lease has run out

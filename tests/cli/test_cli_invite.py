@@ -54,7 +54,7 @@ def totals():
 @pytest.mark.usefixtures("desk")
 def test_a_class_is_invited_and_a_lost_invitation_replaced():
     made = invite("make", "class.json", "--count", "30", "--codes", "class.codes").success()
-    assert "whoever reads it can answer in people's places" in made
+    assert "its readers can answer for these people" in made
     assert "shoal invite add DIR class.codes" in made
     survey = Survey.from_bytes(Path("class.json").read_bytes())
     handed = rows()
@@ -87,7 +87,7 @@ def test_a_class_is_invited_and_a_lost_invitation_replaced():
 
 
 REFUSED = [
-    ("make open.json --codes x.codes", "open.json invites nobody: anybody may answer it"),
+    ("make open.json --codes x.codes", "open.json needs no invitations: anybody may answer it"),
     ("make class.json --count 501 --codes x.codes", "entitles 500 people, and --count is 501"),
     ("make class.json --count 0 --codes x.codes", "1 <="),
     ("make class.json", "--codes is missing"),
@@ -125,9 +125,9 @@ def test_no_table_is_written_over_and_no_place_taken_twice():
     assert invite("make", "class.json", "--shuffler", "home").success()
     assert totals()["registered"] == 1000
     again = ("make", "class.json", "--count", "1", "--shuffler", "home")
-    assert "invitations.csv is there already" in invite(*again).refusal()
+    assert "invitations.csv exists already" in invite(*again).refusal()
     said = invite(*again, "--csv", "more.csv").refusal()
-    assert "at most 1,000, as many as the survey entitles people to" in said
+    assert "at most 1,000, the number of people whom the survey entitles" in said
     assert not Path("more.csv").exists()
 
 
@@ -140,7 +140,7 @@ def test_an_invitation_is_used_on_the_command_line(tmp_path, monkeypatch):
     Path("survey.json").write_bytes(services.survey.to_bytes())
     first, second = Invitation.draw(2)
     said = shoal("submit", "survey.json", "red", "--outbox", "a").refusal()
-    assert "people who were invited" in said
+    assert "is for invited people" in said
     assert "nothing was sent" in said
     typo = ("--invitation", str(first)[:-1] + "U")
     said = shoal("submit", "survey.json", "red", "--outbox", "a", *typo).refusal()

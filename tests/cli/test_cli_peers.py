@@ -61,7 +61,7 @@ def test_people_read_what_happened_the_chart_and_the_guarantee(run):
         "◆ true fraction",
         "given who was away in each round",
         "peers are not authenticated",
-        "the answers are made up",
+        "the answers are invented",
     ):
         assert words in flat
 
@@ -86,9 +86,7 @@ def test_onions_get_as_many_hops_as_there_is_time_for(run):
 def test_single_messages_and_cover(run):
     found = run(TINY, "--submit single --cover 5 --json").json()
     assert found["arrived"] == 12
-    assert (
-        "whoever watches links sees 5 frames a round on each" in found["guarantee"]["assumptions"]
-    )
+    assert "an observer of a link sees 5 frames in every round" in found["guarantee"]["assumptions"]
 
 
 def test_a_column_of_a_file(run, tmp_path):

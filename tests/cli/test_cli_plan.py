@@ -71,7 +71,11 @@ def test_protocols_are_offered_when_messages_are_allowed(run):
     said = run("plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2").stdout
     assert max(map(len, said.splitlines())) <= 80
     words = " ".join(said.split())
-    for part in ("msgs", "Run near-central-lean with 1.11 messages per person", "datum away"):
+    for part in (
+        "msgs",
+        "Run near-central-lean with 1.11 messages per person",
+        "messages reveal the datum",
+    ):
         assert part in words
     assert "One dishonest person can add at most 2,489 to an answer's count" in words
     words = "plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2 --json"

@@ -102,7 +102,7 @@ def test_out_of_regime_says_condition_values_and_alternative(run):
         ("--bound blog-small", "blog-small needs local_epsilon <= 1"),
         ("--bound efmrtt19", "efmrtt19 needs local_epsilon <= 1/2"),
         ("--bound krr-closed", "krr-closed needs k-ary randomized response (give k)"),
-        ("--bound fmt21-closed --rounds 2", "no --rounds beside bound fmt21-closed"),
+        ("--bound fmt21-closed --rounds 2", "no --rounds with bound fmt21-closed"),
         ("--bound fmt21-closed --epsilon 0.3", "fmt21-closed answers with --epsilon"),
     ],
 )
@@ -132,7 +132,7 @@ def test_an_unknown_randomizer_gets_the_list(run, name):
         ("ragged.csv", "line 2 has 1 entries, the first row has 2"),
         ("negative.csv", "probabilities >= 0, got table[0, 1]"),
         ("one_row.csv", "at least 2 inputs"),
-        ("empty.csv", "it holds no numbers"),
+        ("empty.csv", "it has no numbers"),
         ("empty.npy", "cannot read empty.npy"),
         ("text.npy", "cannot read text.npy"),
         ("table.txt", "a .csv or .npy file, got table.txt"),

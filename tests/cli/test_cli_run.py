@@ -97,7 +97,7 @@ def test_standard_input_that_ends_early_leaves_nothing(desk, before, tmp_path, m
     ):
         assert line in command_kit.shoal(*words, answer=data).refusal()
     beside = command_kit.shoal("run", "answers.csv", *words[1:], answer=table).refusal()
-    assert beside == "standard input (-) is read by itself, not beside other files"
+    assert beside == "standard input (-) cannot be read together with other files"
     assert not list(spool.iterdir())
     spool.rmdir()
     assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
@@ -205,7 +205,12 @@ def test_open_answers_are_found_without_a_list(run, words, more):  # noqa: ARG00
 def test_open_answers_are_shown_and_written(run, words, desk):  # noqa: ARG001 - the file
     said = run(OPEN, "--top 2 --compare-truth --report out.html --csv out.csv").stdout
     text = " ".join(said.split())
-    for part in ("every answer of at least", "0 were missed", "NOT PRIVATE", "wrote out.html"):
+    for part in (
+        "every answer of at least",
+        "0 of the answers above their threshold were missed",
+        "NOT PRIVATE",
+        "wrote out.html",
+    ):
         assert part in text
     assert "ab" in (desk / "out.html").read_text()
     rows = list(csv.DictReader((desk / "out.csv").read_text().splitlines()))
@@ -231,7 +236,7 @@ def test_a_long_list_is_insisted_on(run, desk):
     frame.write_csv(desk / "codes.csv")
     for words in ("run codes.csv --epsilon 1", "test codes.csv --epsilon 1 --distance 0.5"):
         refused = run(words, "--column code --json").refusal()
-        assert "--public-list takes it all the same" in refused
+        assert "--public-list takes it anyway" in refused
         assert run(words, "--column code --public-list --json").status == 0
         assert run(words, "--column c --json").status == 0
 
@@ -389,7 +394,7 @@ REFUSALS = [
     ("run missing.csv --column color --epsilon 1", "an existing file"),
     ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),
     (f"{COLOR} --epsilon 1 --report nowhere/out.html", "no directory nowhere"),
-    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is what is read"),
+    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is the input"),
     (f"{COLOR} --epsilon 1 --report out.pdf", "--report to be a .html or .htm file, got out.pdf"),
     (f"{COLOR} --epsilon 1 --report out", "--report to be a .html or .htm file, got out"),
     (f"{COLOR} --epsilon 1 --report out.html --csv out.xlsx", "--csv to be a .csv file"),

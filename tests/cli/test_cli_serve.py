@@ -37,7 +37,7 @@ def embedded(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_directory_is_one_line(run, tmp_path, kind):
     said = run("serve", kind, str(tmp_path / "none")).refusal()
-    assert "there is no such directory; make it with shoal keys new" in said
+    assert "there is no such directory; create it with shoal keys new" in said
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_missing_directory_is_one_line(run, tmp_path, kind):
 def test_the_directory_of_the_other_party_is_one_line(run, embedded, kind, other):
     """Before anything in it is looked for, a token for one."""
     said = run("serve", kind, str(embedded.home(other).directory)).refusal()
-    assert f"it is the directory of the {other}, and not of the " in said
+    assert f"it is the directory of the {other}, not of the " in said
     assert said.endswith(f"or run shoal serve {other}")
 
 
@@ -89,7 +89,7 @@ def test_who_opens_is_told_where_the_identity_is(run, tmp_path, monkeypatch, kin
     assert ring.rotate().number == 1
     options = ("--port", "0", "--no-collecting") if kind == "analyzer" else ()
     said = run(*words, str(tmp_path / "other" / "keys" / "identity"), *options).refusal()
-    assert "it is another ring's identity" in said
+    assert "it is the identity of another key ring" in said
 
 
 def test_an_analyzer_says_that_its_pages_lack_their_scripts(run, embedded, monkeypatch, tmp_path):
@@ -158,7 +158,7 @@ def test_a_port_of_metrics_that_is_taken_says_so(embedded):
     with listen("127.0.0.1", 0) as taken:
         home, port = embedded.home("shuffler"), taken.getsockname()[1]
         settings = Settings(home=home, protection=Protection.none(), metrics_port=port)
-        with pytest.raises(CannotListenError, match="by --metrics-port"):
+        with pytest.raises(CannotListenError, match="with --metrics-port"):
             processes.run_worker(settings)
 
 
@@ -181,7 +181,7 @@ def test_a_port_that_is_taken_says_so():
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         assert address(taken) == f"http://127.0.0.1:{port}"
-        expected = f"cannot listen on 127.0.0.1 port {port}: the port is taken; .* --port"
+        expected = f"cannot listen on 127.0.0.1 port {port}: the port is in use; .* --port"
         with pytest.raises(CannotListenError, match=expected):
             listen("127.0.0.1", port)
 

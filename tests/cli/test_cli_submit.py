@@ -27,7 +27,7 @@ from shoal.service.client import Client
 from shoal.service.ops import invitations
 from shoal.service.survey import Party, words
 
-GOES_ON = "the same command goes on where it ended, and draws nobody twice"
+GOES_ON = "the same command continues from here, and randomizes nobody's answer twice"
 
 
 @pytest.fixture
@@ -175,9 +175,9 @@ def test_what_was_to_go_through_a_proxy_does_not_go_without(run, services, tmp_p
     words = ["--flush", "--outbox", "my box", "--proxy", "http://…@127.0.0.1:1"]
     assert shlex.split(told[-1]) == ["send", "it", "with", "shoal", "submit", *words]
     kept = run("--flush", "--outbox", "my box").success()
-    assert kept.startswith("0 sent, 1 waiting, 0 given up\nit was to go through a proxy")
+    assert kept.startswith("0 sent, 1 waiting, 0 given up\nit must go through a proxy")
     again = run("survey.json", "red", "--outbox", "my box").success().splitlines()
-    assert again[-2].startswith("kept: report 1 waits (it was to go through a proxy")
+    assert again[-2].startswith("kept: report 1 waits (it must go through a proxy")
     assert again[-1] == "send it with shoal submit --flush --outbox 'my box' --proxy URL"
     assert services.requests == []
     assert not (tmp_path / "state").exists()
@@ -219,7 +219,7 @@ def test_whatever_is_refused_says_that_nothing_was_sent(run, services, words):
 
 def test_an_address_without_the_whole_id_is_told_from_one_with_it(run):
     told = run("https://analyzer.example/answer/abc", "red").refusal()
-    assert "ends with its id, 64 hexadecimal digits; ask whoever sent it" in told
+    assert "ends with its id, 64 hexadecimal digits; ask the sender" in told
 
 
 def test_who_interrupts_while_the_survey_is_fetched_has_sent_nothing(run, services):
@@ -248,7 +248,7 @@ def test_a_survey_that_the_shuffler_does_not_know_was_perhaps_changed(run, servi
 def test_a_second_answer_is_not_used_and_one_is_told(run, services):
     assert "answer given now" not in run("survey.json", "red").stdout
     told = run("survey.json", "blue").stdout
-    assert "it was made before, and the answer given now was not used" in told
+    assert "this report was made earlier, and the answer given now was not used" in told
     assert len(services.messages) == 1
 
 
@@ -266,7 +266,7 @@ def test_what_is_no_outbox_is_refused_and_not_made(run, tmp_path, option):
     (tmp_path / "other").mkdir()
     for place in ("typo", "other"):
         told = run(option, "--outbox", place).refusal()
-        assert told == f"{place} is no outbox: nothing was sent or changed there"
+        assert told == f"{place} is not an outbox: nothing was sent or changed there"
     assert not (tmp_path / "typo").exists()
     assert list((tmp_path / "other").iterdir()) == []
     run("survey.json", "red", "--outbox", "box")
@@ -286,7 +286,7 @@ def test_the_address_that_people_are_handed_is_a_survey(run, services):
         (("red",), "a report waits; send it with shoal submit --flush --outbox box"),
         (
             ("--file", "answers.csv", "--column", "a"),
-            f"0 delivered, 3 waiting, 0 of 3 people not yet asked; {GOES_ON}",
+            f"0 delivered, 3 waiting, 0 of 3 people still to come; {GOES_ON}",
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_table_of_people_invited_has_a_table_of_invitations(run, services, tmp
     (tmp_path / "answers.csv").write_text("colour\nred\ngreen\nred\n")
     handed = invitations.invite(survey, 3)
     words = ("survey.json", "--file", "answers.csv", "--column", "colour")
-    assert "for people who were invited" in run(*words).refusal()
+    assert "for invited people" in run(*words).refusal()
     few = "handed.csv has 2 invitations, and answers.csv answers of 3 people"
     for people, said in ((2, few), (3, "")):
         (tmp_path / "handed.csv").write_text(invitations.table(survey, handed[:people]))
@@ -355,7 +355,7 @@ def test_a_table_is_sent_and_sent_once(run, services, tmp_path):
     again = run(*words, "--json").json()
     assert (again["delivered"], again["again"]) == (60, True)
     assert again["job"] == str(tmp_path.resolve() / "answers.csv")
-    assert "nobody was drawn again" in run(*words).stdout
+    assert "nobody was randomized again" in run(*words).stdout
     assert len(services.messages) == 60
     assert run(*words, "--job", "others", "--json").json()["job"] == "others"
     assert len(services.messages) == 120
@@ -419,7 +419,7 @@ def test_a_column_of_numbers(run, services, tmp_path):
     (tmp_path / "survey.json").write_bytes(survey.to_bytes())
     (tmp_path / "hours.csv").write_text("hours\n1.5\n12\n-3\n")
     refused = run("survey.json", "--file", "hours.csv", "--column", "hours").refusal()
-    assert "2 of 3 rows of hours are no number from 0 to 10: nothing was sent" in refused
+    assert "2 of 3 rows of hours are not a number from 0 to 10: nothing was sent" in refused
     assert "a number from 0 to 10" in run("survey.json", "10.5").refusal()
     assert services.posts() == []
     (tmp_path / "hours.csv").write_text("hours\n1.5\n10\n0\n")
@@ -433,7 +433,7 @@ def test_a_column_of_numbers(run, services, tmp_path):
     ("words", "told"),
     [
         (["survey.json", "pink"], "one of the answers 'red'"),
-        (["survey.json", "red", "--occasion", "2"], "takes 1 report of one person"),
+        (["survey.json", "red", "--occasion", "2"], "accepts 1 report from one person"),
         (["survey.json", "red", "--max-epsilon", "0.1"], "the policy allows at most 0.1"),
         (["survey.json", "red", "--max-local-epsilon", "0.5"], "at most 0.5"),
         (["survey.json", "red", "--max-delta", "1e-9"], "at most 1e-9"),
@@ -449,9 +449,9 @@ def test_a_column_of_numbers(run, services, tmp_path):
         (["survey.json", "--file", "answers.csv"], "--file needs --column"),
         (["survey.json", "--file", "nope.csv", "--column", "a"], "there is no file nope.csv;"),
         (["survey.json", "red", "--job", "x"], "--job needs --file"),
-        (["survey.json", "red", "--flush"], "--flush stands alone"),
-        (["--spent", "--opt-out"], "--spent stands alone"),
-        (["--flush", "--file", "people.csv"], "--flush stands alone"),
+        (["survey.json", "red", "--flush"], "--flush is used alone"),
+        (["--spent", "--opt-out"], "--spent is used alone"),
+        (["--flush", "--file", "people.csv"], "--flush is used alone"),
         (["survey.json", "--file", "answers.csv", "--column", "b"], "b"),
     ],
 )
@@ -463,7 +463,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(run, services, tmp_path, wor
 
 def test_help_has_its_panels(run):
     shown = run("--help").stdout
-    for word in ("One person", "The people of a table", "What is allowed", "--compare-keys"):
+    for word in ("One person", "The people of a table", "Limits, whatever", "--compare-keys"):
         assert word in shown
 
 
@@ -591,8 +591,8 @@ def test_groups_that_fit_no_survey_are_refused(asking_by_groups, services, tmp_p
         (["--answer", "q0=a0"], "a number for q1, which cannot be skipped"),
         (["--answer", "q1=4", "--answer", "q1=5"], "each name once"),
         (["--answer", "q1"], "expected --answer NAME=ANSWER"),
-        (["--answer", "q2=a", "--answer", "q1=4"], "by the names of the questions: q0, q1"),
-        (["--file", "people.csv", "--column", "q0"], "by the names of the questions"),
+        (["--answer", "q2=a", "--answer", "q1=4"], "with the names of the questions: q0, q1"),
+        (["--file", "people.csv", "--column", "q0"], "with the names of the questions"),
         (["--file", "people.csv", "--drop-nulls"], "no rows dropped"),
     ],
 )

@@ -29,16 +29,16 @@ NEW = f"{ABOUT} --categories car,bus,bike --epsilon 1 --minimum 500 --dishonest 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("--epsilon 3", "ε is 3, and people's limit is at most 2 --max-epsilon 3"),
-        ("--minimum 60", "the minimum is 60, and people's limit is at least 100 --min-crowd 60"),
-        ("--delta 2e-5", "δ is 2e-5, and people's limit is at most 1e-5 --max-delta 2e-5"),
+        ("--epsilon 3", "ε is 3, but clients allow at most 2 --max-epsilon 3"),
+        ("--minimum 60", "the minimum is 60, but clients allow at least 100 --min-crowd 60"),
+        ("--delta 2e-5", "δ is 2e-5, but clients allow at most 1e-5 --max-delta 2e-5"),
     ],
 )
 def test_a_survey_that_nobody_answers_by_default_is_warned_of(run, change, said):
     what, _, option = said.partition(" --")
     told = " ".join(run(NEW, change).stdout.split())
-    assert f"warning: {what} unless they say otherwise" in told
-    assert f"refused without shoal submit --{option}" in told
+    assert f"warning: {what} by default" in told
+    assert f"shoal submit refuses it without --{option}" in told
     made = run(NEW, change, "--json").json()
     (warning,) = made["warnings"]
     assert warning.endswith(f"--{option}")
@@ -119,8 +119,8 @@ def test_help_says_what_is_required_and_a_time_as_it_is_written(run):
     told = " ".join(run("survey new --help").stdout.replace("│", " ").split())
     for option in ("question TEXT", "purpose TEXT", "epsilon NUMBER", "shuffler URL"):
         assert f"--{option} Required: " in told
-    assert "--minimum WHOLE Required unless --plan is given" in told
-    assert "7d if not given" in told
+    assert "--minimum WHOLE Required, unless --plan is given" in told
+    assert "default: 7d" in told
     assert "604800" not in told
 
 
@@ -184,9 +184,9 @@ def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
     assert "minimum=400" in fewer
     other = words.replace("car,bus,bike", "car,bus")
     refusal = run(other).refusal()
-    assert "a plan for another question: 800 people, one of 3 answers" in refusal
+    assert "a plan for another kind of question: 800 people, one of 3 answers" in refusal
     assert "leave out --randomizer" in run(f"{words} --randomizer grr").refusal()
-    assert "it is what is read" in run(f"{words} --out {saved}").refusal()
+    assert "it is the input" in run(f"{words} --out {saved}").refusal()
 
 
 def test_keys_may_be_named_by_files(run, tmp_path):
@@ -257,12 +257,12 @@ def test_a_survey_that_tells_nothing_comes_with_a_warning(run, tmp_path):
     out = tmp_path / "survey.json"
     words = NEW.replace("--epsilon 1 --minimum 500", "--epsilon 0.1 --minimum 50")
     told = " ".join(run(f"{words} --randomizer grr --out {out}").stdout.split())
-    assert "tells hardly anything: its expected error is above 25 percentage points" in told
+    assert "says almost nothing: its expected error is above 25 percentage points" in told
     minimum = re.search(r"--minimum (\d+) would do", told)[1]
     better = words.replace("--minimum 50", f"--minimum {minimum}")
-    assert "hardly anything" not in run(f"{better} --randomizer grr").stdout
+    assert "says almost nothing" not in run(f"{better} --randomizer grr").stdout
     assert int(minimum) < 500
-    assert "hardly anything" in run(f"survey show {out}").stdout
+    assert "says almost nothing" in run(f"survey show {out}").stdout
 
 
 def test_texts_of_strangers_command_nothing(run, written):
@@ -285,7 +285,7 @@ def test_what_is_no_survey_is_refused(run, written, tmp_path, command):
     ):
         broken.write_bytes(content)
         refused = run(f"survey {command} {broken}").refusal()
-        assert f"{broken} is not a survey as it was written" in refused
+        assert f"{broken} is not a survey in its original form" in refused
         assert "malformed" in refused
     weaker = json.loads(data) | {"epsilon": 0.01}
     broken.write_bytes(canonical(weaker))
@@ -315,14 +315,14 @@ REFUSED = [
     ("--days 0", "later than"),
     ("--dishonest 0.1", "a number of people such as 0 or 25, not a fraction, got '0.1'"),
     ("--dishonest 10%", "a number of people such as 0 or 25, not a fraction, got '10%'"),
-    ("--dishonest 500", "nobody hides"),
-    ("--admission invited", "--entitled is missing: how many people are invited"),
+    ("--dishonest 500", "nobody can hide"),
+    ("--admission invited", "--entitled is missing: the number of people who are invited"),
     ("--admission open --entitled 700", "an open survey: leave out --entitled"),
     ("--entitled 499", "a --minimum of at most the 499 reports that people invited may send"),
     ("--entitled 700 --dishonest 700", "fewer than entitled=700"),
-    ("--reports-per-person 501", "nobody hides 501 reports"),
+    ("--reports-per-person 501", "nobody can hide 501 reports"),
     ("--shuffler http://shuffler.example", "an https address"),
-    ("--analyzer-key nowhere", "64 hexadecimal digits or a file"),
+    ("--analyzer-key nowhere", "64 hexadecimal digits, or a file"),
     ("--randomizer nothing", "got --randomizer nothing"),
     ("--randomizer duchi", "one of"),
     ("--out nowhere/survey.json", "no directory nowhere"),
@@ -396,7 +396,7 @@ def test_several_questions_spend_the_budget_together(run, tmp_path):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "a list of two questions or more"),
         (json.dumps(QUESTIONS[:1]), "a list of two questions or more"),
         (json.dumps([QUESTIONS[0] | {"groups": "ab"}] * 2), "the groups of question 1"),

@@ -117,7 +117,7 @@ def test_people_read_the_verdict_its_numbers_and_the_guarantee(run):
         "ε = 1 at δ = 1e-6",
         "replacement: one person's datum",
         "treated as public: it was taken from the data",
-        "an answer of nobody is not in the list",
+        "the list has no others",
         "independent draws; the guarantee does not",
         "randomized here on behalf of the devices",
     ):
@@ -204,7 +204,7 @@ def test_standard_input_is_tested_like_its_file(run):
     plain = run("test even.csv", BASE, "--json").json()
     assert (piped["guarantee"], piped["answers"]) == (plain["guarantee"], plain["answers"])
     beside = command_kit.shoal(*words, "--with", "-", answer=b"").refusal()
-    assert "cannot be --with another" in beside
+    assert "is one table: give a file for the other one" in beside
 
 
 @pytest.mark.parametrize("column", ["many", "measured"])
@@ -494,7 +494,7 @@ def test_every_model_keeps_its_level():
         (f"even.csv {BASE} --plot nowhere/a.png", "there is no directory nowhere"),
         (
             "--power --categories a,b,a --distance 0.1 --epsilon 1",
-            "expected --categories to be different answers, got 'a' twice",
+            "expected --categories with every answer once, got 'a' twice",
         ),
         ("--power --distance 0.1 --epsilon 1", "give one of --categories and --against"),
         ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),

@@ -65,7 +65,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
             assert words in flat
         results = http_kit.get(up.said[-1].split()[-1]).json()
         assert SurveyId.from_text(up.value("survey"))  # whole, however narrow the terminal
-        up.until("the page to answer on")
+        up.until("the page where people answer")
         page = http_kit.get(up.said[-1].split()[0])
         assert page.status_code == 200
         assert "How often did you feel lonely last week?" in page.text
@@ -79,7 +79,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
         assert f'shoal_last_batch_reports{{survey="{results["survey"][:12]}"}} 300.0' in figures
         status, rest, errors = up.interrupt()
     assert (status, errors) == (0, "")
-    assert f"Go on with: shoal up {directory}" in " ".join(rest.split())
+    assert f"Continue with: shoal up {directory}" in " ".join(rest.split())
     with pytest.raises(httpx.ConnectError):
         http_kit.get(shuffler)
     finished = subprocess.run(
@@ -187,7 +187,7 @@ def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(run, tmp_path):
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         said = run("up", str(tmp_path / "up"), "--port", str(port)).refusal()
-    assert said.startswith(f"cannot listen on 127.0.0.1 port {port}: the port is taken; ")
+    assert said.startswith(f"cannot listen on 127.0.0.1 port {port}: the port is in use; ")
     assert not (tmp_path / "up").exists()
 
 
@@ -198,7 +198,7 @@ def test_one_that_is_running_is_not_started_again(run, tmp_path):
         design = quick(question="?", answers=("a", "b"), people=300)
         embedded.make(design, {"shuffler": port, "analyzer": 0})
         said = run("up", str(tmp_path / "up")).refusal()
-    assert f"it is running already, or another program has its port {port}" in said
+    assert f"it is already running, or another program has its port {port}" in said
 
 
 def test_missing_packages_are_one_line(run, tmp_path, monkeypatch):
@@ -220,7 +220,7 @@ def test_a_directory_with_other_files_is_refused_before_anything_starts(run, tmp
     (tmp_path / "dashboard").write_text("mine too")
     said = run("up", str(tmp_path)).refusal()
     assert said == (
-        f"cannot work in {tmp_path}: it has files that shoal up did not make (dashboard); "
+        f"cannot use {tmp_path}: it has files that shoal up did not make (dashboard); "
         "nothing was changed: choose a new directory, or an empty one"
     )
     texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -230,7 +230,7 @@ def test_a_directory_with_other_files_is_refused_before_anything_starts(run, tmp
 def test_a_place_that_cannot_be_written_to_is_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     said = run("up", str(tmp_path / "file" / "up")).refusal()
-    assert said.startswith("cannot work in")
+    assert said.startswith("cannot use")
 
 
 @pytest.mark.parametrize(("minimum", "option"), [(8, " --min-crowd 8 --max-epsilon 9"), (5000, "")])

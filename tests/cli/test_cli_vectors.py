@@ -84,14 +84,14 @@ def test_options_over_the_cap_are_named(run):
 
 
 REFUSALS = [
-    ("run rows.csv --columns x,y,z --epsilon 1", "a --norm beside columns"),
+    ("run rows.csv --columns x,y,z --epsilon 1", "a --norm with columns"),
     ("run rows.csv --columns x --norm 1 --epsilon 1", "--column and --bounds"),
     ("run rows.csv --columns , --norm 1 --epsilon 1", "two --columns or more"),
     ("run rows.csv --columns x,x --norm 1 --epsilon 1", "each once"),
-    (f"{VECTOR} --column word --epsilon 1", "no --column beside columns"),
-    (f"{VECTOR} --bounds 0,1 --epsilon 1", "no --bounds beside columns"),
-    (f"{VECTOR} --categories a,b --epsilon 1", "no --categories beside columns"),
-    (f"{VECTOR} --split divide --epsilon 1", "no --split beside columns"),
+    (f"{VECTOR} --column word --epsilon 1", "no --column with columns"),
+    (f"{VECTOR} --bounds 0,1 --epsilon 1", "no --bounds with columns"),
+    (f"{VECTOR} --categories a,b --epsilon 1", "no --categories with columns"),
+    (f"{VECTOR} --split divide --epsilon 1", "no --split with columns"),
     (f"{VECTOR} --open --epsilon 1", "leave out --columns and --norm"),
     (VECTOR, "give one of --epsilon, --randomizer and --plan"),
     ("run rows.csv --columns x,y --norm 0 --epsilon 1", "--norm > 0"),
@@ -112,7 +112,7 @@ REFUSALS = [
     ("plan --epsilon 1 --n 1e5 --dimension 1e7", "10000000; ask for fewer coord"),
     (
         "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
-        "no --split beside a randomizer",
+        "no --split with a randomizer",
     ),
 ]
 

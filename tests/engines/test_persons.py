@@ -105,7 +105,7 @@ def test_a_run_counts_reports_and_says_so():
         assert result.truth[-1] * result.n == short
         gap = np.abs(result.estimate.frequencies - result.truth)
         assert (gap < 7 * result.estimate.standard_errors).all()
-        assert any("counts rows so chosen" in note for note in result.notes)
+        assert any("counts these rows" in note for note in result.notes)
         assert "2 reports each" in str(result)
         assert "all rows of one person" in str(result)
         told = result.to_dict()["guarantee"]
@@ -184,12 +184,12 @@ NUMBERS = ROWS.with_columns(age=pl.Series([3.0, 4, 5, 6, 7, 8, 9]))
         ({"reports_per_person": 2}, "a person"),
         ({"person": "color"}, "other than those that are collected"),
         ({"person": "users"}, "did you mean user?"),
-        ({"person": "nobody"}, "7 rows are nobody's"),
-        ({"person": "half", "column": "shape"}, "1 rows are nobody's"),
-        ({"person": "user", "reports_per_person": 2, "drop_nulls": True}, "no drop_nulls beside"),
+        ({"person": "nobody"}, "7 rows have none"),
+        ({"person": "half", "column": "shape"}, "1 rows have none"),
+        ({"person": "user", "reports_per_person": 2, "drop_nulls": True}, "no drop_nulls with"),
         (
             {"person": "user", "reports_per_person": 2, "column": "age", "bounds": (0, 9)},
-            "no mean of age beside several reports per person",
+            "no mean of age with several reports per person",
         ),
         (
             {
@@ -199,7 +199,7 @@ NUMBERS = ROWS.with_columns(age=pl.Series([3.0, 4, 5, 6, 7, 8, 9]))
                 "columns": ["age", "age2"],
                 "norm": 1.0,
             },
-            "no mean of age beside",
+            "no mean of age with",
         ),
     ],
 )

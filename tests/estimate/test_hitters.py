@@ -290,7 +290,7 @@ class TestOpenAnswers:
         printed = capsys.readouterr().out
         assert all(mark in printed for mark in "█◆±")
         assert "NOT PRIVATE" in printed
-        assert "0 were missed" in printed
+        assert "0 of the answers above their threshold were missed" in printed
 
     def test_fewer_honest_people_need_more_noise(self, table, result):
         half = frequent(table, column="word", honest_fraction=0.5)

@@ -95,7 +95,7 @@ def test_limits_of_a_tree_hold_as_often_as_they_say_in_many_collections(bins, de
 def chosen(bins, cap=None, tree=None, name="near-central-lean", **asked):
     column = columns.column(pl.DataFrame({"v": VALUES}), "v")
     asked = {"quantiles": None, "ranges": None} | asked
-    flat = Binned.of(column, bins, (0, 999), drop_nulls=True).asked(**asked)
+    flat = Binned.of(column, bins, (0, 999), drop_nulls=True).with_statistics(**asked)
     question = {"n": N, "categories": bins, "messages_cap": cap}
     made = shoal.plan(epsilon=1, delta=1e-6, **question).choose(name)
     return best_levels(flat, made, question, epsilon=1, delta=1e-6, tree=tree)

@@ -249,7 +249,7 @@ def test_one_kind_without_a_guarantee_does_not_spoil_the_comparison():
     assert "raise it to at least" in str(permutation)
     assert poisson.epsilon < replacement.epsilon
     left_over, *_ = compare(**asked)
-    assert left_over.remark == "the batch does not divide n"
+    assert left_over.remark == "the batch size does not divide n"
     assert "drop_last=True: 32 examples would be a crowd apart" in str(left_over)
     with pytest.raises(InvalidArgumentError, match="batch <= n = 100"):
         compare(noise_multiplier=1, n=100, batch=200)

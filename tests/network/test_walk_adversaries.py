@@ -362,7 +362,7 @@ def test_reports_move_as_the_walk_says():
         ({"collusion": [0, 1, 2, 3]}, "at least one honest person"),
         ({"collusion": 0.1, "submit": "single"}, "only one of"),
         ({"collusion": [1], "user": 1}, "an honest person"),
-        ({"collusion": [1], "quantile": 0.5}, "beside named colluders"),
+        ({"collusion": [1], "quantile": 0.5}, "with named colluders"),
     ],
 )
 def test_what_cannot_be_asked(changed, message):

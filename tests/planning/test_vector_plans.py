@@ -110,7 +110,7 @@ def test_nothing_about_vectors_in_a_file_is_believed(change, says):
 def test_a_norm_is_a_length(norm):
     with pytest.raises(shoal.InvalidArgumentError, match="norm > 0"):
         shoal.plan(**TARGET, n=100, dimension=3, norm=norm)
-    with pytest.raises(shoal.InvalidArgumentError, match=r"beside dimension|norm > 0"):
+    with pytest.raises(shoal.InvalidArgumentError, match=r"with dimension|norm > 0"):
         shoal.plan(**TARGET, n=100, categories=3, norm=norm)
 
 

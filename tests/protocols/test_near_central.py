@@ -302,7 +302,7 @@ class TestNearCentralSum:
 
     def test_half_of_much_noise_is_refused(self):
         protocol = NearCentralSum(central_epsilon=0.9, shape=16, pairs=15_000, people=1000, high=64)
-        with pytest.raises(shoal.InvalidArgumentError, match="calibrate it for fewer"):
+        with pytest.raises(shoal.InvalidArgumentError, match="calibrate for fewer"):
             protocol.profile(500).delta(1.0)
 
 

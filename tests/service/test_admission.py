@@ -151,7 +151,7 @@ def test_the_crowd_is_what_is_left_divided_by_the_reports_of_one():
     [
         (Open(dishonest=5), "crowd assumed, not checked", "invites"),
         (OpenFraction(dishonest=0.1), "crowd assumed, not checked", "invites"),
-        (CLASS, "whoever invites", "not checked"),
+        (CLASS, "made-up people", "not checked"),
     ],
     ids=str,
 )
@@ -168,7 +168,7 @@ def test_every_rendering_says_whether_the_crowd_is_checked(admission, words, not
         assert not_words not in text
     for each in (document(survey, OPENS), promise_document(survey)):
         assert admission.fact in str(each)
-    assert ("does not make up people for the analyzer" in guarantee.trust) == (admission is CLASS)
+    assert ("makes up no people for the analyzer" in guarantee.trust) == (admission is CLASS)
     assert "tokens" not in said["assumptions"]
 
 
@@ -372,7 +372,7 @@ def test_refusals_are_clear_and_the_same_bytes_are_always_safe(invited):
         problem = answer.json()
         assert answer.status_code == 403
         assert problem["type"] == f"urn:shoal:problem:{kind}"
-        assert "nothing was taken" in problem["detail"]
+        assert "no report was accepted" in problem["detail"]
     for body in (first[:report], first + b"x", b""):
         answer = invited.ask([body])
         assert answer.status_code == 400
@@ -637,7 +637,7 @@ def test_the_table_of_invitations_is_read_as_it_was_written(tmp_path):
         with pytest.raises(InvalidArgumentError):
             invitations.found(who, handed)
     path.write_text(path.read_text().replace("-", "--U", 1))
-    with pytest.raises(InvitationsError, match="as it was written"):
+    with pytest.raises(InvitationsError, match="or was changed"):
         invitations.read_table(path)
 
 

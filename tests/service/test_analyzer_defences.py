@@ -148,7 +148,7 @@ def test_a_shuffler_that_did_not_answer_is_asked_with_what_there_is_then(analyze
     analyzer.send(survey, VALUES)
     given = [answering(lambda _request: problem("unauthorized", 401)), analyzer.shuffler]
     with worker_of(analyzer, lambda _survey: given.pop(0)) as worker:
-        assert "token is refused" in worker.collect()[str(survey.id)].problems[""]
+        assert "refused the token" in worker.collect()[str(survey.id)].problems[""]
         assert worker.collect()[str(survey.id)].published == (FIRST,)
 
 
@@ -174,7 +174,7 @@ def test_a_list_has_its_time():
         now[0] += 100
         return page({"batch": f"{int(now[0]):032x}", "state": "PURGED"})
 
-    with pytest.raises(SourceUnavailableError, match="no whole list of batches in time"):
+    with pytest.raises(SourceUnavailableError, match="the list of batches did not arrive in time"):
         answering(reply, Timeouts(clock=lambda: now[0])).offers()
     assert now[0] < 1000
 
@@ -212,7 +212,7 @@ def test_a_batch_that_would_fill_the_disk_is_not_fetched(analyzer, monkeypatch):
     free = SimpleNamespace(free=2 * size - 2)
     monkeypatch.setattr(sources.shutil, "disk_usage", lambda _path: free)
     done = analyzer.collect(survey)
-    assert f"there is room for {size - 1:,}" in done.problems[FIRST]
+    assert f"there is space for {size - 1:,}" in done.problems[FIRST]
     assert not analyzer.shuffler.told("fetch")
     monkeypatch.setattr(sources, "LARGEST", size - 1)
     free.free = 10 * size
@@ -256,9 +256,9 @@ def test_many_small_pieces_cost_no_more_than_their_sum():
 def test_what_is_packed_is_not_unpacked():
     headers = {"Content-Encoding": "gzip"}
     source = answering(lambda _request: httpx.Response(200, content=iter([b"x"]), headers=headers))
-    with pytest.raises(SourceUnavailableError, match="packed"):
+    with pytest.raises(SourceUnavailableError, match="compressed"):
         source.keys()
-    with pytest.raises(SourceUnavailableError, match="packed"), source.fetch(FIRST, "0") as got:
+    with pytest.raises(SourceUnavailableError, match="compressed"), source.fetch(FIRST, "0") as got:
         list(got)
 
 
@@ -366,7 +366,7 @@ def test_a_key_that_is_not_there_yet_is_waited_for(analyzer):
     analyzer.shuffler.put(survey, records, lies={"key": 7})
     for _ in range(2):
         done = analyzer.collect(survey)
-        assert "key 7 opens nothing here" in done.problems[FIRST]
+        assert "key 7 cannot decrypt here" in done.problems[FIRST]
         assert not done.refused
     assert len(analyzer.shuffler.told("fetch")) == 1, "it is here"
     assert analyzer.store.collections.find(survey.id, FIRST).state == schema.RECEIVED

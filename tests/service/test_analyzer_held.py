@@ -128,7 +128,7 @@ def test_only_a_batch_that_is_held_is_released(analyzer, digits):
     with pytest.raises(InvalidArgumentError, match="first digits of one held batch") as caught:
         administration.release(analyzer.store, [survey], digits)
     assert ("this one is published" in str(caught.value)) == (digits == HONEST[:8])
-    with pytest.raises(InvalidArgumentError, match="a batch that is held; this one is PUBLISHED"):
+    with pytest.raises(InvalidArgumentError, match="a held batch; this one is PUBLISHED"):
         collect.release(analyzer.store, survey, HONEST)
     assert analyzer.store.collections.find(survey.id, HONEST).owner is None
 
@@ -139,7 +139,7 @@ def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
     analyzer.collect(survey)
     held = analyzer.store.collections.find(survey.id, FORGED)
     assert analyzer.store.collections.claim(held) is not None
-    with pytest.raises(NotReadyError, match="somebody else is at work on it"):
+    with pytest.raises(NotReadyError, match="another process is working on it"):
         collect.release(analyzer.store, survey, FORGED)
     analyzer.clock.advance(LEASE)
     assert collect.release(analyzer.store, survey, FORGED).state == schema.PUBLISHED

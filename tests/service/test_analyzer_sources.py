@@ -105,7 +105,7 @@ def test_a_wrong_token_is_told(parties):
     with serving(shuffler.app()) as url:
         source = HttpSource(url, shuffler.survey.id, "nonsense")
         done = analyzer.collect(shuffler.survey, source)
-        assert "the token is refused" in done.problems[""]
+        assert "the shuffler refused the token" in done.problems[""]
         source.close()
 
 
@@ -172,7 +172,7 @@ def test_lists_that_are_none(body):
 def test_a_list_without_end_is_not_read_for_ever():
     page = json.dumps({"batches": [listed()]})
     source, seen = answering(lambda _request: httpx.Response(200, content=page))
-    with pytest.raises(SourceUnavailableError, match="does not come to an end"):
+    with pytest.raises(SourceUnavailableError, match="endless list"):
         source.offers()
     assert len(seen) == 2
 

@@ -505,7 +505,7 @@ def test_numbers_that_run_out_are_told(tmp_path):
     service.clock.advance(DAY)
     with pytest.raises(Exception, match=r"numbers end at 255.*--first-number"):
         restore(**service.restoring("shuffler", first_number=256, **asked), clock=service.clock)
-    with pytest.raises(Exception, match="set the clock"):
+    with pytest.raises(Exception, match="correct the clock"):
         restore(**service.restoring("shuffler", **asked), clock=clock_at(-2 * DAY))
     assert not (tmp_path / "b").exists()
     done = restore(**service.restoring("shuffler", first_number=255, **asked), clock=service.clock)

@@ -40,7 +40,7 @@ def made(tmp_path_factory):
         home.database().close()
         told = done("backup", home.directory, "--to", directory / f"{role}.tar")
         assert f"the {role}" in told
-        assert "in the clear" not in told
+        assert "unencrypted" not in told
     (directory / "analyzer" / "token").write_text("shoal_secret\n")
     return directory
 
@@ -88,7 +88,7 @@ def test_keys_in_the_clear_are_told(tmp_path):
     home = Home(directory=tmp_path / "a", role="analyzer")
     Keyring.create(home.keys, role="analyzer", protection=Protection.none())
     home.database().close()
-    assert "in the clear" in done("backup", home.directory, "--to", tmp_path / "b.tar")
+    assert "unencrypted" in done("backup", home.directory, "--to", tmp_path / "b.tar")
 
 
 def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
@@ -101,8 +101,8 @@ def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
     monkeypatch.setattr(backup_module, "copy_sqlite", full)
     told = refused("backup", made / "shuffler", "--to", tmp_path / "b.tar")
     assert told == (
-        f"cannot make the backup: there is no room for a copy of the database in {tmp_path}; "
-        "make room there, or choose another place"
+        f"cannot make the backup: there is no space for a copy of the database in {tmp_path}; "
+        "free some space there, or choose another place"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -110,8 +110,8 @@ def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
 def test_nothing_is_overwritten(made, backup, tmp_path):
     before = backup.read_bytes()
     told = refused("backup", made / "shuffler", "--to", backup)
-    advice = "choose another name, or a directory for several (with / at its end)"
-    assert told == f"cannot write {backup}: it is there already; {advice}"
+    advice = "choose another name, or a directory for several backups (a name that ends with /)"
+    assert told == f"cannot write {backup}: it exists already; {advice}"
     assert backup.read_bytes() == before
     full = tmp_path / "full"
     full.mkdir()
@@ -144,7 +144,7 @@ def test_a_slash_at_the_end_makes_a_directory(made, tmp_path):
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     target = tmp_path / "b.tar"
-    with pytest.raises(BackupError, match="there already"), writing(target):
+    with pytest.raises(BackupError, match="exists already"), writing(target):
         target.write_text("another's")
     assert target.read_text() == "another's"
     assert list(tmp_path.iterdir()) == [target]
@@ -198,12 +198,12 @@ def rewritten(path, change):
     ("change", "told"),
     [
         (lambda plain: plain.update(version=2), "a newer version of Shoal"),
-        (lambda plain: plain.update(role="relay"), "of no party"),
-        (lambda plain: plain.pop("ring"), "its manifest is none"),
-        (lambda plain: plain.update(made="now"), "no whole number"),
+        (lambda plain: plain.update(role="relay"), "not made by a shuffler"),
+        (lambda plain: plain.pop("ring"), "its manifest is unreadable"),
+        (lambda plain: plain.update(made="now"), "lacks a number"),
         (lambda plain: plain["files"][0].update(path="../../etc/passwd"), "that no party has"),
         (lambda plain: plain["files"][0].update(path="keys/../x"), "that no party has"),
-        (lambda plain: plain["files"][0].update(bytes=-1), "no whole number"),
+        (lambda plain: plain["files"][0].update(bytes=-1), "lacks a number"),
         (lambda plain: plain["files"][0].update(ranges=[[0, 1]]), "do not add up"),
         (lambda plain: plain["files"].append(plain["files"][0]), "a file twice"),
         (
@@ -239,8 +239,8 @@ def test_a_database_that_is_damaged_is_refused(backup, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("backup", "say of what and where to"),
-        ("backup --to x", "say of what and where to"),
+        ("backup", "give a directory and a target"),
+        ("backup --to x", "give a directory and a target"),
         ("backup DIR --to x --check y", "--check reads a backup: leave out DIR and --to"),
         ("backup --check missing.tar", "cannot read missing.tar: No such file"),
         ("backup --check .", "cannot read .: Is a directory"),
@@ -257,7 +257,7 @@ def test_words_that_do_not_go_together(words, told, made, tmp_path, monkeypatch)
 def test_a_shuffler_is_not_restored_without_a_decision(backup, made, tmp_path):
     told = refused("restore", backup, "--to", tmp_path / "r", **SESAME)
     assert "--waiting drop" in told
-    assert "--waiting keep, if you know that no batch was closed since" in told
+    assert "--waiting keep, if you know that no batch has closed since" in told
     words = ("restore", made / "analyzer.tar", "--to", tmp_path / "r", "--waiting", "keep")
     assert "leave --waiting out" in refused(*words, **SESAME)
 
@@ -284,7 +284,7 @@ def test_an_identity_that_is_elsewhere_has_to_be_brought(made, tmp_path):
 def test_another_database_is_refused(backup, tmp_path):
     words = ("restore", backup, "--to", tmp_path / "r", "--waiting", "drop", "--store")
     told = refused(*words, f"sqlite:///{tmp_path}/x.sqlite", **SESAME)
-    assert "unset SHOAL_STORE" in told
+    assert "leave out --store" in told
     told = refused(*words, "postgresql+psycopg://nobody@localhost:1/x", **SESAME)
     assert "leave --store and SHOAL_STORE out" in told
 
@@ -312,7 +312,7 @@ def test_another_partys_database_is_not_backed_up(made, tmp_path):
         *("backup", made / "shuffler", "--to", tmp_path / "b.tar"),
         *("--store", f"sqlite:///{made / 'analyzer' / 'store.sqlite'}"),
     )
-    assert "this database is no shuffler's" in told
+    assert "this is not the shuffler's database" in told
     assert list(tmp_path.iterdir()) == []
 
 
@@ -335,7 +335,9 @@ def test_a_damaged_database_is_not_backed_up(made, tmp_path):
 
 
 def test_a_disk_that_refuses_is_one_line():
-    with pytest.raises(BackupError, match="cannot write x: No space left on device; make room"):
+    with pytest.raises(
+        BackupError, match="cannot write x: No space left on device; free some space"
+    ):
         _ = _full("x")
 
 

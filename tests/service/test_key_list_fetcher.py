@@ -233,7 +233,7 @@ def test_a_number_is_never_another_key(shuffler, analyzer, fetcher):
         assert fetcher.step() == 0
         assert shown(shuffler) == known
     (found,) = shuffler.store.key_lists.contradictions()
-    assert found.reason == "key 0 was another key before"
+    assert found.reason == "key 0 was a different key before"
 
 
 def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, fetcher):
@@ -253,7 +253,7 @@ def test_a_list_from_clocks_that_were_ahead_gives_way(shuffler, analyzer, fetche
     shuffler.clock.advance(3600)
     assert fetcher.step() == 0
     (found,) = shuffler.store.key_lists.contradictions()
-    assert (found.reason, found.known) == ("key 1 was another key before", ahead)
+    assert (found.reason, found.known) == ("key 1 was a different key before", ahead)
     analyzer.answer = None
     shuffler.clock.advance(3600)
     assert fetcher.step() == 1

@@ -113,7 +113,7 @@ def test_nobody_else_signs():
 def test_a_list_is_for_one_role_even_if_one_key_signs_both():
     both = Identity("analyzer", identity().raw)
     assert both.public == identity().public
-    with pytest.raises(KeyListError, match=r"\(analyzer\), not of"):
+    with pytest.raises(KeyListError, match=r"\(analyzer\), not to"):
         verified(signed(by=both))
     theirs = fingerprint("analyzer", both.public)
     assert verified(signed(by=both), of=theirs, role=None).role == "analyzer"

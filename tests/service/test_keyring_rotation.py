@@ -252,7 +252,7 @@ def test_retiring_a_pending_key_leaves_the_one_in_use():
 def test_the_last_key_needs_a_replacement():
     model = Model()
     assert rotation.needs_replacement(model.ring, 0) == SUITE
-    with pytest.raises(KeyringError, match="key 5 opens nothing here: this ring has keys 0"):
+    with pytest.raises(KeyringError, match="key 5 cannot decrypt here: this key ring has keys 0"):
         rotation.needs_replacement(model.ring, 5)
 
 
@@ -261,7 +261,7 @@ def test_numbers_end():
     model.ring = Ring(schedule=Schedule(), looked=START, unused=255)
     model.add(begins=model.now)
     assert model.states() == {255: ACTIVE}
-    with pytest.raises(KeyringError, match="make a new ring"):
+    with pytest.raises(KeyringError, match="make a new key ring"):
         rotation.check_room(model.ring)
     model.days(31)
     assert model.states() == {255: ACTIVE}  # the last key stays in use

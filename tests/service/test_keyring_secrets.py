@@ -351,7 +351,7 @@ def test_a_full_ring_is_not_written_again_and_again(place, clock, tmp_path):
     clock.advance(DAY)
     last.tick()
     assert current(last, clock).number == 255
-    with pytest.raises(KeyringError, match="make a new ring"):
+    with pytest.raises(KeyringError, match="make a new key ring"):
         last.rotate()
 
 
@@ -435,7 +435,7 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
     other = Keyring.create(
         tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
     )
-    with pytest.raises(DamagedKeyringError, match="another ring's"):
+    with pytest.raises(DamagedKeyringError, match="another key ring"):
         Keyring.open(
             place,
             protection=Protection.none(),

@@ -139,7 +139,7 @@ def test_a_survey_that_something_was_taken_for_stays(tmp_path, parties, role, ha
             store.collections.request(parties.id, Offer(batch="ab" * 16, digest="cd" * 32, size=1))
     asked = ("survey", "remove", str(parties.id)[:8], "--from", home.directory)
     assert shoal(*asked).refusal() == (
-        f"survey {parties.id} stays: it has {has}: it ends by itself on "
+        f"survey {parties.id} cannot be removed: it has {has}; it closes on "
         f"{moment(parties.not_after)} (UTC)"
     )
     (found,) = json.loads(shoal("survey", "list", home.directory, "--json").success())["surveys"]
@@ -173,7 +173,7 @@ def test_the_data_of_a_survey_that_is_over_goes_by_one_command(tmp_path, parties
     assert (deleted["survey"], deleted["role"]) == (str(over.id), role)
     kind = "waiting" if role == "shuffler" else "collections"
     assert (deleted["deleted"][kind], deleted["deleted"]["tokens"]) == (1, 1)
-    assert "what backups hold that were made before" in deleted["left"]
+    assert "everything in backups made before" in deleted["left"]
     listed = json.loads(shoal("survey", "list", home.directory, "--json").success())["surveys"]
     assert [each["survey"] for each in listed] == [str(parties.id)]
     if role == "shuffler":
@@ -192,7 +192,7 @@ def test_deleting_says_what_is_left(tmp_path, parties, role):
     words = ("survey", "delete-data", str(over.id), "--from", home.directory, "--yes")
     first, *left = shoal(*words).success().splitlines()
     assert first.startswith(
-        f"the {role} in {home.directory} deleted all it had of survey {over.id}"
+        f"the {role} in {home.directory} deleted everything it had of survey {over.id}"
     )
     assert left
     assert all(line.startswith("left: ") for line in left)
@@ -276,7 +276,7 @@ def test_a_token_goes_to_one_shuffler_only(tmp_path, parties):
         return tokens_file(tmp_path / "token", *lines).token(survey, [parties, other])
 
     for survey in (parties, other):
-        with pytest.raises(SourceUnavailableError, match="fits surveys of another shuffler too"):
+        with pytest.raises(SourceUnavailableError, match="also fits surveys of another shuffler"):
             token(survey, "common")
     lines = (f"{parties.shuffler.url} first", f"{there.url} second", "common")
     assert [token(each, *lines) for each in (parties, other)] == ["first", "second"]

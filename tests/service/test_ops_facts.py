@@ -47,7 +47,7 @@ def test_a_copy_that_is_lacking_or_has_ended_is_a_warning(shuffler):
     shuffler.store.surveys.add(survey)
     states, ready, figures = told(shuffler, NOW + 301 * DAY)
     assert (states, ready.state, figures) == ([State.WARN], State.WARN, [1, 0])
-    assert "signature has ended" in ready.detail
+    assert "signature has expired" in ready.detail
 
 
 def test_a_copy_that_devices_refuse_because_it_is_ahead_is_a_failure(shuffler):
@@ -61,7 +61,7 @@ def test_a_copy_that_devices_refuse_because_it_is_ahead_is_a_failure(shuffler):
     states, ready, figures = told(shuffler)
     assert (states, ready.state, figures) == ([State.FAIL], State.WARN, [1, 0])
     assert "20 days ahead of this clock" in ready.detail
-    assert "set the clocks here and at the analyzer right" in ready.advice
+    assert "correct the clocks here and at the analyzer" in ready.advice
     states, ready, figures = told(shuffler, NOW + 19 * DAY)
     assert (states, ready.state, figures) == ([State.OK], State.OK, [0, 0])
 

@@ -163,7 +163,7 @@ def test_the_page_is_walked_to_a_result_and_back_from_a_backup(walk):
     assert "<html" in (walk.place / "analyzer" / "result.html").read_text(encoding="utf-8")
     doctor = walk.printed["shuffler", "doctor"] + walk.printed["analyzer", "doctor"]
     assert " fail " not in doctor
-    assert "is collected there" in doctor
+    assert "the service there collects for it" in doctor
     _restored(walk, batch)
 
 

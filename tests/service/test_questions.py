@@ -445,8 +445,8 @@ def test_answers_by_name_and_skipped_ones(tmp_path):
     for wrong, said in (
         ({"q0": "a0"}, "which cannot be skipped"),
         ({"q0": "nothing", "q1": 1}, "one of the answers to q0"),
-        ({"q2": "a0", "q1": 1}, "by the names of the questions"),
-        ("a0", "by the names of the questions"),
+        ({"q2": "a0", "q1": 1}, "with the names of the questions"),
+        ("a0", "with the names of the questions"),
         ({"q1": 11}, "a number from 0 to 10"),
     ):
         with pytest.raises(InvalidArgumentError, match=said):
@@ -454,7 +454,7 @@ def test_answers_by_name_and_skipped_ones(tmp_path):
     table = tmp_path / "people.csv"
     table.write_text("q0,other,q1\na1,x,3\n,y,4.5\n(none),z,0\n")
     assert (table_values(survey, table) == values).all()
-    with pytest.raises(InvalidArgumentError, match="by the names of the questions"):
+    with pytest.raises(InvalidArgumentError, match="with the names of the questions"):
         table_values(survey, table, "q0")
     table.write_text("q0,q1\na1,3\na0,\n")
     with pytest.raises(ClientError, match="cannot be skipped"):

@@ -178,9 +178,9 @@ def test_newer_tables_are_refused_and_left_alone(database, tmp_path):
 
 def test_shuffler_and_analyzer_share_no_database(database):
     database.migrate("shuffler")
-    with pytest.raises(StoreVersionError, match="one of its own"):
+    with pytest.raises(StoreVersionError, match="a database of its own"):
         database.migrate("analyzer")
-    with pytest.raises(StoreVersionError, match="one of its own"):
+    with pytest.raises(StoreVersionError, match="a database of its own"):
         database.require("analyzer")
     with pytest.raises(InvalidArgumentError):
         database.migrate("relay")

@@ -95,7 +95,7 @@ def test_another_database_is_refused_before_it_deletes_anything(parts, other):
     send(parts.store, parts.survey, range(100, 103))
     before = [names(parts.directory / name) for name in ("segments", "parts")]
     for _ in range(2):
-        with pytest.raises(StoreVersionError, match=r"store-id is another's.*SHOAL_STORE"):
+        with pytest.raises(StoreVersionError, match=r"store-id belongs to another.*SHOAL_STORE"):
             parts.opened(other)
     assert [names(parts.directory / name) for name in ("segments", "parts")] == before
     assert open_all(parts.opened()) == 3
@@ -111,7 +111,9 @@ def test_a_directory_without_its_disk_is_refused(parts, tmp_path):
     send(parts.store, parts.survey, range(3))
     parts.directory.rename(tmp_path / "unmounted")
     parts.directory.mkdir()
-    with pytest.raises(StoreVersionError, match=r"no store-id of this database.*mounted"):
+    with pytest.raises(
+        StoreVersionError, match=r"lacks the file store-id of this database.*mounted"
+    ):
         parts.opened()
     with pytest.raises(StoreVersionError):
         parts.store.id.check()
@@ -305,7 +307,7 @@ def test_without_room_nothing_is_taken_in_and_everything_else_goes_on(lite, monk
     free[0] = 1 << 19
     assert send(store, lite.survey, [4]) == 1  # looked at once a second
     now[0] += 1
-    with pytest.raises(StoreUnavailableError, match="too little room"):
+    with pytest.raises(StoreUnavailableError, match="too little space"):
         send(store, lite.survey, [5])
     assert open_all(store) == 5
     free[0] = 1 << 20

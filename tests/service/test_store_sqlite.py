@@ -64,7 +64,7 @@ class TestSqlite(StoreContract):
             with pytest.raises(StoreUnavailableError, match=f"{name} was removed or replaced"):
                 send(store, survey, range(10, 20))
         for look in (store.id.check, lambda: database.require("shuffler")):
-            with pytest.raises(StoreUnavailableError, match="start it again"):
+            with pytest.raises(StoreUnavailableError, match="restart this process"):
                 look()
         with pytest.raises(StoreUnavailableError):
             store.reports.claim(100, LEASE)

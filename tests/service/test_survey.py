@@ -236,8 +236,8 @@ def test_addresses(url):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("https://a.example:443", "without :443, which https has anyway"),
-        ("http://localhost:80/x", "without :80, which http has anyway"),
+        ("https://a.example:443", "without :443, the default of https"),
+        ("http://localhost:80/x", "without :80, the default of http"),
         ("https://[0:0:0:0:0:0:0:1]", r"the machine \[::1\]"),
         ("https://[2001:db8:0:0:1::1]", r"the machine \[2001:db8::1:0:0:1\]"),
         ("https://[::ffff:1.2.3.4]:8443", r"the machine \[::ffff:102:304\]"),

@@ -87,7 +87,7 @@ def test_a_given_mechanism_is_taken_or_refused():
 
 def test_too_few_people_are_told_so():
     few = Batches(minimum=3, target=3, max_age=1)
-    with pytest.raises(UnreachableTargetError, match="nobody hides 4 reports"):
+    with pytest.raises(UnreachableTargetError, match="nobody can hide 4 reports"):
         Design(**WANTED | {"batches": few}, categories=4, reports_per_person=4)
 
 

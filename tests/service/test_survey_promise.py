@@ -119,7 +119,7 @@ def test_a_coin_helps_by_its_delta_and_never_hurts():
     assert sometimes.epsilon == shoal.amplify(RESPONSE, n=1000, delta=1e-5).epsilon
     assert sometimes.delta == 1e-6
     assert any("probability 0.1" in line for line in sometimes.assumptions)
-    assert any("seen to take part, what holds" in line for line in sometimes.assumptions)
+    assert any("seen to take part, epsilon holds" in line for line in sometimes.assumptions)
     assert any(line.endswith("at delta = 1e-5") for line in sometimes.assumptions)
     assert not any("only their device sees" in line for line in sometimes.assumptions)
     rare = promised((RESPONSE,), Terms(delta=1e-6, participation=1e-7), 1000)

@@ -231,7 +231,7 @@ def test_what_executors_lack_is_one_line_and_the_batch_waits(session, analyzer, 
     file.chmod(0o600)
     for mount, line in (
         (Mount(empty), "No such file or directory"),
-        (Mount(other.seen), "and not of the analyzer"),
+        (Mount(other.seen), "not of the analyzer"),
         (Mount(analyzer.seen, passphrase_file=file), "not its passphrase"),
     ):
         done = analyzer.collector_on(session, survey, mount=mount).step()
@@ -252,7 +252,7 @@ def test_a_passphrase_in_the_settings_is_refused(analyzer):
             def get(name, default):
                 return "words" if name == f"spark.executorEnv.{VARIABLE}" else default
 
-    with pytest.raises(EngineError, match="which it logs"):
+    with pytest.raises(EngineError, match="Spark logs them"):
         Cluster(Session(), analyzer.directory, Mount(analyzer.seen))
 
 

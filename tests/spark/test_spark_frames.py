@@ -213,7 +213,7 @@ def test_rows_of_a_person_are_chosen_alike_and_the_same_again(session, tmp_path)
         assert drawn[0].height == reports * PEOPLE
         assert drawn[0].null_count().row(0) == (max(0, reports - 3) * PEOPLE,) * 2
         assert drawn[0]["number"].drop_nulls().is_unique().all()
-    with pytest.raises(InvalidArgumentError, match="4,500 rows are nobody's"):
+    with pytest.raises(InvalidArgumentError, match="4,500 rows have none"):
         columns.table(frame, ["who", "half"]).per_person("half", 1, secure())
 
 

@@ -132,11 +132,11 @@ def test_what_is_counted_on_is_said(client, analyzer):
     assert "10 of 100 reports are made up" in plain_one
     assert "at least 45 real ones" in plain_one
     assert "shuffler.example:8443 (the shuffler)" in plain_one
-    assert "You can answer once. Your browser sees to it here, but" in plain_one
-    assert "What was sent cannot be called back" in plain_one
+    assert "You can answer once. Your browser makes sure of that here, but" in plain_one
+    assert "You cannot take back what you have sent" in plain_one
     many = page(client, analyzer.many).of["promise"]
     assert "up to 2 times" in many
-    assert "Here both are at one machine" in many
+    assert "Here both are on one machine" in many
     crowd = page(client, analyzer.crowd)
     assert "takes part in 25 of 100 cases" in crowd.of["promise"]
     assert analyzer.crowd.terms.delta_taking_part == pytest.approx(4e-6)
@@ -154,10 +154,10 @@ def test_who_can_answer_is_said(client, analyzer):
         assert said in anybody
         assert f"{factor(epsilon)} (ε = {up(epsilon)})" in anybody
     people = page(client, analyzer.invited).of["promise"]
-    assert "Who can answerOnly 60 people who were invited." in people
-    assert "You trust whoever invites to make up no people" in people
+    assert "Who can answerOnly the 60 people who were invited." in people
+    assert "You trust those who invite not to make people up" in people
     assert "with the shuffler they could tell that you took part" in people
-    assert "You can answer once. The shuffler sees to it" in people
+    assert "You can answer once. The shuffler makes sure of that" in people
     assert "at most 3 of those invited break the rules" in people
     assert "at least 47 real ones" in people
     assert "assumed, not checked" not in people
@@ -256,7 +256,7 @@ def test_an_address_that_is_cut_off_is_said_in_words(client):
         found = client.get(address)
         assert found.status_code == 404
         assert found.headers["content-type"].startswith("text/html")
-        assert "This address is not whole" in found.text
+        assert "This address is incomplete" in found.text
         assert "Nothing was sent." in found.text
 
 

@@ -259,7 +259,7 @@ def test_operators_see_states_reasons_keys_and_what_was_left_out(analyzer, clien
     assert "records that are in this batch more than once5" in found.of["rejected"]
     assert found.of["keys"].count("active") == 2
     assert "expires in" in found.of["keys"]
-    assert "None was collected yet" in page(client, analyzer.empty).of["keys"]
+    assert "The list was not fetched yet" in page(client, analyzer.empty).of["keys"]
 
 
 def test_advice_where_somebody_has_to_act_on_keys(analyzer, client):
@@ -353,7 +353,7 @@ def test_the_limit_and_what_the_noise_keeps_have_a_name_each(analyzer, client):
 
 def test_remarks_on_a_result_stand_under_a_heading(analyzer, client):
     said = page(client, analyzer.plain).of["privacy"]
-    assert re.search(r"What it assumes.*To know2 batches", said)
+    assert re.search(r"What it assumes.*Notes2 batches", said)
 
 
 def test_who_may_report_is_said_beside_every_result(analyzer, client):
@@ -375,10 +375,10 @@ def test_who_may_report_is_said_beside_every_result(analyzer, client):
     assert "checked)<" in drawn
     people = page(client, analyzer.invited)
     assert "300 people who were invited, once each." in people.of["admission"]
-    assert "Whoever invites is trusted to make up no people." in people.of["admission"]
+    assert "The inviter is trusted to make up no people." in people.of["admission"]
     assert "dishonest people assumed: at most 4" in people.of["admission"]
-    assert "the shuffler and whoever invites" in people.of["collusion"]
-    assert "the analyzer and whoever invites, with " in people.of["collusion"]
+    assert "the shuffler and the inviter" in people.of["collusion"]
+    assert "the analyzer and the inviter, with " in people.of["collusion"]
     assert "not checked" not in people.text
     least = page(client, analyzer.empty).of["admission"]
     assert f"{analyzer.empty.batches.minimum:,} valid reports of the smallest crowd" in least

@@ -141,13 +141,13 @@ def test_a_page_does_not_wait_for_a_shuffler_that_is_silent(analyzer):
         return UNREACHABLE
 
     dashboard = dashboard_of(analyzer, ask=ask, public_results=True)
-    dashboard._progress.patience = 0.01
+    dashboard._progress.timeout = 0.01
     app = analyzer_app(
         analyzer.store, analyzer.keyring, public_results=True, pages=dashboard.routes()
     )
     with serving(app) as url, client_of(url) as client:
         try:
-            assert "is being asked" in Page(client.get("/dashboard").text).text
+            assert "Asking the shuffler." in Page(client.get("/dashboard").text).text
         finally:
             silent.set()
 
@@ -161,9 +161,7 @@ def test_what_comes_later_is_made_once_kept_and_made_again_in_time():
             raise ValueError(key)
         return len(made)
 
-    later = Background(
-        make, lifetime=lambda _: 10.0, again=5.0, patience=60.0, timer=lambda: now[0]
-    )
+    later = Background(make, lifetime=lambda _: 10.0, again=5.0, timeout=60.0, timer=lambda: now[0])
     assert [later.get("a"), later.get("a"), later.get("b")] == [1, 1, 2]
     now[0] = 10.0
     later.get("a")  # the one before, or already the next
@@ -188,7 +186,7 @@ def test_a_page_waits_once_for_all_that_it_asks_for():
             waits.append(timeout)
             return super().wait(timeout)
 
-    later = Background(lambda _key: silent.wait(60), patience=0.2)
+    later = Background(lambda _key: silent.wait(60), timeout=0.2)
     later._entries = {key: _Entry(done=Counted()) for key in range(20)}
     assert later.all(range(20)) == dict.fromkeys(range(20))
     assert len(waits) == 20
@@ -239,7 +237,7 @@ def rendered(service, token):
     """All pages, by a process that remembers nothing."""
     half = service.analyzer
     pages = AnalyzerPages(store=half.store, keyring=half.keyring, limits=Limits())
-    routes = Dashboard(pages, patience=60.0).routes()
+    routes = Dashboard(pages, timeout=60.0).routes()
     here = f"/dashboard/surveys/{service.survey.id}"
     addresses = ("/dashboard", here, f"{here}?order=asked", f"{here}/version")
     with (

@@ -76,7 +76,7 @@ export class ShoalClient {
     const reply = await ask(this.#fetch, `${url}/v1/surveys/${id}`);
     const { status } = reply;
     if (status !== 200) {
-      throw new ShoalError("network", status === 404 ? "This survey is not here, or no longer." : `The survey cannot be fetched: ${problem(reply)}.`);
+      throw new ShoalError("network", status === 404 ? "This survey is not here, or no longer here." : `The survey cannot be fetched: ${problem(reply)}.`);
     }
     return this.#placed(await readSurvey(reply.body, id), hostOf(url));
   }
@@ -86,7 +86,7 @@ export class ShoalClient {
     for (const { url } of [survey.shuffler, survey.analyzer]) {
       const host = hostOf(url);
       if (!(isPublic(host) || !isPublic(from) || this.#policy.hosts?.includes(host))) {
-        throw new ShoalError("policy", `This survey sends to ${host}, which is not on the open network.`);
+        throw new ShoalError("policy", `This survey sends to ${host}, which is not a public address.`);
       }
     }
     return survey;
@@ -344,7 +344,7 @@ export class ShoalClient {
     if (globalThis.navigator?.onLine === false) throw new Later("there is no connection");
     const ready = await this.#sealed(row, route, fresh);
     const trying = await this.#change(ready, (now) => ({ ...now, doubt: now.doubt + 1 }));
-    if (!trying) throw new Later("another page has sent or wiped it");
+    if (!trying) throw new Later("another page has sent or deleted it");
     const reply = await ask(this.#fetch, `${route.shuffler.url}/v1/surveys/${row.survey}/reports`, joined(ready.sealed, ready.code ?? NOTHING));
     try {
       taken(reply);

@@ -76,12 +76,12 @@ export async function verified(bytes: Uint8Array, role: Role, fingerprint: strin
   must(identity?.length === 32 && signature?.length === 64);
   // The fingerprint is of a role too: what an analyzer signed is never taken for a shuffler's.
   const found = await sha256(joined(utf8(`shoal/1 identity\0${role}\0`), identity));
-  must(found === fingerprint && list.role === role, "somebody else made it than the survey names");
+  must(found === fingerprint && list.role === role, "it is not from the party that the survey names");
   const key = await crypto.subtle.importKey("raw", identity, "Ed25519", false, ["verify"]).catch(() => null);
   const signed = joined(utf8("shoal/1 keys\0"), written(list));
   must(key && (await crypto.subtle.verify("Ed25519", key, signature, signed)), "its signature is wrong");
-  must(now <= validUntil, "it has ended");
-  must(issued <= now + DAY, "it is of tomorrow, or this device's clock is wrong");
+  must(now <= validUntil, "it has expired");
+  must(issued <= now + DAY, "it is dated in the future, or this device's clock is wrong");
   return { document: bytes.slice() as Bytes, issued, validUntil, keys: keys as Fields[] };
 }
 

@@ -59,7 +59,7 @@ export function costOf(survey: Survey, policy: Policy): Checked {
     minimum >= policy.minimum,
     `This survey may open batches of ${minimum} reports, and you allow no fewer than ${policy.minimum}.`,
   );
-  atMost("a delta, for whoever takes part, of", deltaTakingPart(survey), policy.delta);
+  atMost("a delta, for people who take part, of", deltaTakingPart(survey), policy.delta);
   unless(
     localEpsilon < Infinity || policy.localEpsilon === Infinity,
     "Only the crowd hides an answer to this survey, and you have not allowed that.",

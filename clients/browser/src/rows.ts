@@ -40,7 +40,7 @@ const ENDED: Record<string, string> = {
   refused: "the shuffler refused it",
   lost: "its key was deleted, and it may have arrived before",
   expired: "the survey was over before it could be delivered",
-  forgotten: "it was wiped when you opted out",
+  forgotten: "it was deleted when you opted out",
 };
 
 const STATES: Record<string, Outcome["state"]> = { "": "waiting", delivered: "sent", abstained: "abstained" };
@@ -48,7 +48,7 @@ const STATES: Record<string, Outcome["state"]> = { "": "waiting", delivered: "se
 export const NOTHING: Bytes = new Uint8Array();
 
 /** Why a report waits that is not sent any more, by the clock of this device. */
-export const OVER = "by this device's clock the survey is over; unless that is wrong, the report is deleted in a day";
+export const OVER = "the survey is over by this device's clock; if the clock is right, the report is deleted in a day";
 
 /** Whether it may not leave yet; further off than any wait, it was postponed while the clock was fast. */
 export const waits = ({ due }: Row, now: number): boolean => due > now && due <= now + LONGEST_WAIT;

@@ -143,7 +143,7 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
     if (!known) throw new ShoalError("unsupported", `This client does not know ${what}.`);
   };
   const id = await sha256(bytes);
-  unless((wanted ?? id) === id, "it was changed, or it is another one than was asked for");
+  unless((wanted ?? id) === id, "it was changed, or it is another survey");
   const told = parsed(bytes)!;
   unless(told?.kind === "survey", "it is not canonical JSON");
   const { version, suite, reports_per_person: reports } = told as Record<string, number> & Fields;

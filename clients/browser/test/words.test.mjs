@@ -26,12 +26,12 @@ test("a promise that the browser could not prove is not said without what it cou
 test("a promise that the browser has proved is not said to be another number", () => {
   const proved = { epsilon: 0.60304, localEpsilon: 3.98, verified: true, verifiedEpsilon: 0.60304, reason: "" };
   const within = words.checkedBy({ ...survey, epsilon: 1 }, proved);
-  assert.match(within, /^Checked by your browser.* by itself: ε = 0\.6031, and at most 1 is promised\./);
+  assert.match(within, /^Checked by your browser.* itself computed ε at the smallest crowd: ε = 0\.6031, and at most 1 is promised\./);
   const near = words.checkedBy({ ...survey, epsilon: 1 }, { ...proved, verifiedEpsilon: 1.0000085 });
   assert.match(near, /agrees with the promised ε of at most 1\. /);
   assert.ok(!near.includes("1.0"));
   const own = words.ownBound({ ...survey, epsilon: 1 }, { ...proved, verifiedEpsilon: 1.0000085 });
-  assert.match(own, /rounded up on the way: it is 1\.00001, and agrees with the promised 1 to two parts in a thousand\.$/);
+  assert.match(own, /is rounded up: it is 1\.00001, and agrees with the promised 1 to two parts in a thousand\.$/);
   assert.equal(words.ownBound({ ...survey, epsilon: 1 }, proved), "");
   assert.equal(words.ownBound({ ...survey, epsilon: 0.5 }, { ...proved, verified: false }), "");
   const close = words.checkedBy({ ...survey, epsilon: 0.99998 }, { ...proved, verifiedEpsilon: 0.99996 });
@@ -43,7 +43,7 @@ test("a promise that the browser has proved is not said to be another number", (
 test("nothing is said to be unsent of which a try was made", () => {
   assert.match(words.forgotten(true, true), /^Deleted\. .* nothing was sent\.$/);
   assert.ok(!/nothing was sent/i.test(words.forgotten(true, false)));
-  assert.match(words.forgotten(true, false), /^Deleted\. .* sent no more\. If an earlier try has arrived/);
+  assert.match(words.forgotten(true, false), /^Deleted\. .* not sent any more\. If an earlier attempt arrived/);
   assert.match(words.forgotten(false, false), /No report was waiting/);
 });
 
@@ -59,22 +59,22 @@ test("a refusal does not tell people of limits that they have never set", () => 
   assert.equal(of("keys", "They differ."), "They differ. Nothing was sent.");
 });
 
-test("what cannot be called back is said once, beside the end of the survey", () => {
+test("what cannot be taken back is said once, beside the end of the survey", () => {
   const several = { ...survey, reportsPerPerson: 2, participation: 1 };
-  for (const text of [...words.sent(several, 1), words.FORGET]) assert.ok(!text.includes("called back"));
+  for (const text of [...words.sent(several, 1), words.FORGET]) assert.ok(!text.includes("take back"));
 });
 
 test("whoever has answered is told when and where results appear", () => {
   const [when, where] = words.results({ ...survey, minimum: 1500 });
   assert.equal(when, "Results appear once at least 1,500 reports are together and mixed, ");
-  assert.equal(where, "with whoever runs analyzer.example, the analyzer");
+  assert.equal(where, "from the operator of analyzer.example, the analyzer");
 });
 
 test("a refused invitation is told in words, and that the answer is kept", () => {
-  for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /counts no more/]]) {
+  for (const [refusal, title] of [["code_spent", /was used/], ["code_unknown", /does not know/], ["code_revoked", /no longer valid/]]) {
     const [first, ...rest] = words.unadmitted(refusal);
     assert.match(first, title);
-    assert.match(rest.join(" "), /kept on this device, already randomized, and did not count/);
+    assert.match(rest.join(" "), /kept on this device, already randomized, and has not counted/);
   }
 });
 

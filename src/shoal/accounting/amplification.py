@@ -282,14 +282,14 @@ def local_epsilon(
     slope = max(1.0, 2 / start)
     solved = search.secant_below(shallowness, start, slope, tolerance=tolerance, cap=cap)
     if solved is None:
-        kept = max((at for at, value in known.items() if value <= 0), default=None)
-        low = _kept_below(excess, low, epsilon, delta) if kept is None else kept
-        solved = _largest_kept(excess, low, cap, tolerance, known)
+        feasible = max((at for at, value in known.items() if value <= 0), default=None)
+        low = _feasible_below(excess, low, epsilon, delta) if feasible is None else feasible
+        solved = _largest_feasible(excess, low, cap, tolerance, known)
     while family is not None:
         ahead = [at for at in _other_outputs(family, solved, cap) if excess(at) <= 0]
         if not ahead:
             break
-        solved = _largest_kept(excess, ahead[-1], cap, tolerance, known)
+        solved = _largest_feasible(excess, ahead[-1], cap, tolerance, known)
     return solved
 
 
@@ -303,7 +303,7 @@ def _other_outputs(family: Family, local: float, cap: float) -> list[float]:
         numbers = getattr(member(family, at), "integers", None)
         return numbers and {name: n for name, n in numbers.items() if name in _SETS}
 
-    end, found = min(local + _AHEAD, cap), list[float]()
+    end, changes = min(local + _AHEAD, cap), list[float]()
     if outputs(local) is None:
         return [at for at in (local + _AHEAD / 6, local + _AHEAD / 3) if at <= end]
     for step in range(1, _STEPS_AHEAD + 1):
@@ -311,12 +311,12 @@ def _other_outputs(family: Family, local: float, cap: float) -> list[float]:
         while (here := outputs(local)) != outputs(last):
             changed = partial(lambda here, at: outputs(at) != here, here)
             local = search.least(changed, local, last, steps=_HALVINGS)
-            found.append(local)
+            changes.append(local)
         local = last
-    return found
+    return changes
 
 
-def _kept_below(
+def _feasible_below(
     excess: Callable[[float], float], local: float, epsilon: float, delta: float
 ) -> float:
     """This local epsilon, or a smaller one that keeps the target."""
@@ -332,7 +332,7 @@ def _kept_below(
     return local
 
 
-def _largest_kept(
+def _largest_feasible(
     excess: Callable[[float], float],
     low: float,
     cap: float,
@@ -443,7 +443,7 @@ def _published(
         "local_delta": local_delta or None,
     }
     for name, value in unsupported.items():
-        expected = f"no {name} beside bound {entry.name} (use {OPTIMAL_CLONES})"
+        expected = f"no {name} with bound {entry.name} (use {OPTIMAL_CLONES})"
         checks.refuse(value is not None, expected, **{name: value})
     query = catalog.Query(local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories)
     reference = devices.profile(crowd)

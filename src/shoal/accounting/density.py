@@ -266,7 +266,7 @@ def _ends(noise: NoiseDensity) -> tuple[float, float]:
         low = int(np.flatnonzero(below <= _TAIL).max(initial=-1))
         high = int(np.flatnonzero(above <= _TAIL).min(initial=last.size))
         if low < 0 or high == last.size:
-            raise _refused("a density whose tails are light", "one that ends nowhere")
+            raise _refused("a density with light tails", "one with no end within double precision")
         first = np.linspace(first[low], first[low + 1], 33)
         last = np.linspace(last[high - 1], last[high], 33)
     return float(first[0]), float(last[-1])

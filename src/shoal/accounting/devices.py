@@ -181,7 +181,7 @@ class Devices:
             checks.closed_probability(local_delta=self.local_delta)
         if self.randomizer is not None:
             require_randomizer(self.randomizer)
-            expected = "no local_delta beside a randomizer (its law says everything)"
+            expected = "no local_delta with a randomizer (its law says everything)"
             checks.refuse(self.local_delta, expected, local_delta=self.local_delta)
 
     def profile(self, crowd: Crowd, *, bound: str | None = None) -> Profile:
@@ -233,7 +233,7 @@ class Devices:
 
 
 def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profile:
-    expected = "no bound by name here: what is sent is accounted for by its noise"
+    expected = "no bound by name here: these messages are accounted for by their noise"
     checks.refuse(bound is not None, expected, bound=bound)
     profile = protocol.profile(crowd.present)
     # Whether enough others take part does not depend on anybody's datum; with more of them there

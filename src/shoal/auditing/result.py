@@ -182,16 +182,18 @@ class Audit(Explained):
         """What to know before relying on it: messages that say nothing, runs that are too few."""
         if self._unread_warnings or self.verdict == "violated" or self.lower > 0:
             return self._unread_warnings
-        return ("so few runs show nothing of the crowd's ε: use more runs, or a larger δ",)
+        return (
+            "too few runs to say anything about the ε of all reports: use more runs, or a larger δ",
+        )
 
     @property
     def _unread_warnings(self) -> tuple[str, ...]:
         if self.unread <= _MOSTLY:
             return ()
         warning = (
-            f"about {math.floor(100 * self.unread)} % of the messages never repeat, and no part "
-            "that was looked at told inputs apart: what they say stays unseen, however many the "
-            "runs (encryption and random tags have to be taken off before an audit)"
+            f"about {math.floor(100 * self.unread)} % of the messages never repeat, and no "
+            "part of them tells the inputs apart: the audit cannot see what they reveal, "
+            "however many runs it makes (remove encryption and random tags before an audit)"
         )
         return (warning,)
 

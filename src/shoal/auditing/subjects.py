@@ -166,7 +166,7 @@ def _check_hashable(name: str, value: object) -> None:
     try:
         hash(value)
     except TypeError:
-        expected = "data that can be looked up: tuples instead of lists and arrays"
+        expected = "hashable data: tuples instead of lists and arrays"
         raise InvalidArgumentError(name, value, expected) from None
 
 
@@ -458,7 +458,7 @@ class Program(_Devices):
             reason = f"it did not answer within {self.timeout:g} seconds"
             raise AuditedCodeError(self.name, reason) from error
         if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            last = done.stderr.strip().splitlines()[-1:] or ["no error message"]
             raise AuditedCodeError(self.name, f"exit status {done.returncode}: {last[0]}")
         lines = done.stdout.splitlines()
         if len(lines) != runs * len(data):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _DEVICES = "What each device runs"
 _CROWD = "Who takes part"
-_QUESTION = "What is asked"
+_QUESTION = "What to compute"
 
 
 Unknown = Literal["local-epsilon", "n"]  # what ``--solve`` may look for
@@ -38,39 +38,42 @@ class AmplifyOptions(Options):
     """What each device runs, who takes part, and what is asked."""
 
     local_epsilon: float | None = option(
-        "ε0 of each report by itself. With --table: checked.", _DEVICES
+        "ε0 of each report by itself; with --table, the table is checked against it.", _DEVICES
     )
-    local_delta: float | None = option("Its δ0, if it has one.", _DEVICES)
+    local_delta: float | None = option("The δ0 that goes with ε0; default: 0.", _DEVICES)
     deletion_epsilon: float | None = option(
-        "Instead of ε0: every report is this close to one reference.", _DEVICES
+        "Instead of ε0: every report is within this ε of one reference distribution.", _DEVICES
     )
     randomizer: str | None = option(
-        "A known randomizer: grr, hadamard, laplace, … (--k or --bounds).", _DEVICES, "NAME"
+        "A randomizer by name: grr, hadamard, laplace, … (give --k or --bounds).", _DEVICES, "NAME"
     )
-    k: int | None = option("How many answers there are; for vectors, the dimension.", _DEVICES)
-    bounds: Bounds | None = option("Bounds of a randomizer of numbers; 0,1 if not given.", _DEVICES)
+    k: int | None = option("Number of answers; for vectors, the dimension.", _DEVICES)
+    bounds: Bounds | None = option("Bounds of a randomizer of numbers; default: 0,1.", _DEVICES)
     sigma: float | None = option(
-        "The noise of --randomizer gaussian, or gaussian-vectors of length 1 (--k).", _DEVICES
+        "Standard deviation of --randomizer gaussian, or of gaussian-vectors of length 1 (--k).",
+        _DEVICES,
     )
-    table: Path | None = option("Your own: probabilities, a row per input (.csv, .npy).", _DEVICES)
+    table: Path | None = option(
+        "Your own randomizer: probabilities of its outputs, a row per input (.csv, .npy).", _DEVICES
+    )
     n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
-    honest_fraction: float | None = option(
-        "The fraction of them that follows the protocol.", _CROWD
+    honest_fraction: float | None = option("Fraction of people who follow the protocol.", _CROWD)
+    honest_n: int | None = option("Number of people who follow the protocol.", _CROWD)
+    participation: float | None = option(
+        "Probability that a person takes part; nobody sees who does.", _CROWD
     )
-    honest_n: int | None = option("The same, as a number of people.", _CROWD)
-    participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
-    rounds: int | None = option("How often everybody reports.", _CROWD)
+    rounds: int | None = option("Number of times that everybody reports.", _CROWD)
     delta: float | None = option(
-        "δ; the answer is ε. The smaller of 1e-6 and 1/(10 n) if not given.", _QUESTION
+        "δ; the answer is ε. Default: the smaller of 1e-6 and 1/(10 n).", _QUESTION
     )
     epsilon: float | None = option("ε; the answer is δ.", _QUESTION)
     solve: Unknown | None = option("Find ε0 or n for the target --epsilon, --delta.", _QUESTION)
     bound: str | None = option(
-        "A published bound by name: see --all. The tightest otherwise.", _QUESTION, "NAME"
+        "A published bound by name (--all lists them); default: the tightest.", _QUESTION, "NAME"
     )
-    all: bool = option("Every published bound, tightest first.", _QUESTION)
+    all: bool = option("Compare every published bound, tightest first.", _QUESTION)
     composition: Composition | None = option(
-        "How --rounds are composed; pld if not given.", _QUESTION
+        "Method that composes --rounds; default: pld.", _QUESTION
     )
     json: bool = option("Print JSON.", _QUESTION)
 
@@ -81,51 +84,57 @@ class AmplifyOptions(Options):
         Excludes(
             "table",
             ("randomizer", "k", "bounds", "deletion_epsilon", "local_delta", "bound"),
-            "--table says what the randomizer is",
+            "--table defines the randomizer",
         ),
         Excludes(
             "randomizer",
             ("deletion_epsilon", "local_delta"),
-            "--randomizer says what the randomizer is",
+            "--randomizer defines the randomizer",
         ),
         Excludes(
             "deletion_epsilon",
             ("local_epsilon", "k"),
-            "--deletion-epsilon says what is known of the randomizers",
+            "--deletion-epsilon describes the randomizers",
         ),
-        Excludes("honest_n", ("honest_fraction",), "--honest-n says how many are honest"),
+        Excludes(
+            "honest_n", ("honest_fraction",), "--honest-n already gives the number of honest people"
+        ),
         Excludes("solve", ("bound", "composition"), "--solve uses the tightest bound"),
         Needs("solve", ("epsilon",), "the target (with --delta)"),
-        Needs("sigma", ("randomizer",), "what has such noise"),
+        Needs("sigma", ("randomizer",), "the randomizer with this noise"),
         Required(
             "sigma",
             "the standard deviation of its noise",
             unless=("solve=local-epsilon",),
             when=("randomizer=gaussian", "randomizer=gaussian-vectors"),
         ),
-        Needs("k", ("randomizer", "bound"), "what has k answers"),
-        Needs("bounds", ("randomizer",), "what takes numbers between them"),
+        Needs("k", ("randomizer", "bound"), "the randomizer with k answers"),
+        Needs("bounds", ("randomizer",), "the randomizer of numbers"),
         Excludes(
             "solve=local-epsilon",
             ("local_epsilon", "deletion_epsilon", "local_delta", "table"),
-            "--solve local-epsilon is for pure randomizers and looks for their epsilon",
+            "--solve local-epsilon computes ε0, for pure randomizers",
         ),
         Required(
             "local_epsilon",
-            "what each report guarantees by itself (or say --deletion-epsilon, or --table)",
+            "what each report guarantees by itself (or give --deletion-epsilon or --table)",
             unless=("deletion_epsilon", "table", "sigma", "solve=local-epsilon"),
         ),
-        Excludes("solve=n", ("n", "honest_n"), "--solve n looks for the number of people"),
+        Excludes("solve=n", ("n", "honest_n"), "--solve n computes the number of people"),
         Required("n", "how many people report", unless=("solve=n",)),
         Excludes(
             "epsilon",
             ("delta",),
-            "give --delta to get epsilon or --epsilon to get delta, not both (as a target, both go "
-            "with --solve)",
+            "give --delta to get ε or --epsilon to get δ, not both (a target for --solve "
+            "takes both)",
             unless=("solve",),
         ),
         *(
-            Excludes(f"composition={name}", ("epsilon",), f"{name} answers ε: give --delta instead")
+            Excludes(
+                f"composition={name}",
+                ("epsilon",),
+                f"{name} computes ε, not δ: give --delta instead",
+            )
             for name in ("renyi", "advanced", "best")
         ),
         Needs("composition", ("rounds",), "the number of rounds to compose"),
@@ -169,7 +178,9 @@ def _obey_noise(options: AmplifyOptions, randomizer: str) -> None:
         why = f"no --sigma for {randomizer}, but --local-epsilon"
         options.obey(Excludes(name, ("sigma",), why))
     options.obey(
-        Excludes(name, ("local_epsilon", "bound", "solve=local-epsilon"), "such noise has no ε0")
+        Excludes(
+            name, ("local_epsilon", "bound", "solve=local-epsilon"), "Gaussian noise has no ε0"
+        )
     )
 
 

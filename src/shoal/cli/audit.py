@@ -60,58 +60,71 @@ def read_values(text: str) -> Values:
 class AuditOptions(Options):
     """What is declared, what really runs, what is claimed, and how to audit."""
 
-    randomizer: str | None = option("A known mechanism: grr, subset, dummies, …", _DEVICES, "NAME")
-    k: int | None = option("Its number of answers; for vectors, the dimension.", _DEVICES)
+    randomizer: str | None = option(
+        "A mechanism by name: grr, subset, dummies, …", _DEVICES, "NAME"
+    )
+    k: int | None = option("Number of answers; for vectors, the dimension.", _DEVICES)
     bounds: Bounds | None = option("Bounds of a mechanism of numbers.", _DEVICES)
     sigma: float | None = option(
-        "The noise of gaussian, or gaussian-vectors; made for --epsilon if not given.", _DEVICES
+        "Standard deviation of gaussian or gaussian-vectors; default: what --epsilon needs.",
+        _DEVICES,
     )
-    table: Path | None = option("Or its probabilities, a row per input (.csv, .npy).", _DEVICES)
+    table: Path | None = option(
+        "Or its table of probabilities, a row per input (.csv, .npy).", _DEVICES
+    )
     callable: str | None = option(
-        "A device: a function of one value that returns its message.", _CODE, "MODULE:NAME"
+        "A function that takes one value and returns its message.", _CODE, "MODULE:NAME"
     )
-    vectorized: bool = option("The function takes an array of values.", _CODE)
+    vectorized: bool = option("--callable takes an array of values.", _CODE)
     pipeline: str | None = option(
-        "A function of everybody's values: messages in order.", _CODE, "MODULE:NAME"
+        "A function that takes everybody's values and returns all messages in order.",
+        _CODE,
+        "MODULE:NAME",
     )
     command: str | None = option(
-        "A program: a value a line in, a message a line out.", _CODE, "WORDS"
+        "A program that reads a value per line and writes a message per line.", _CODE, "WORDS"
     )
-    timeout: float | None = option("Seconds that the program may take for a block of lines.", _CODE)
+    timeout: float | None = option(
+        "Seconds that the program may take for one block of lines.", _CODE
+    )
     values: Values | None = option(
-        "Values worth trying as inputs: a,b,c.", _CODE, "LIST", parser=read_values, keyword="inputs"
+        "Inputs to try: a,b,c.", _CODE, "LIST", parser=read_values, keyword="inputs"
     )
     n: int | None = option("How many people report.", _CLAIM)
-    epsilon: float | None = option("ε of all reports; what is proved if not given.", _CLAIM)
-    delta: float = option("δ.", _CLAIM, default=1e-6)
-    local_epsilon: float | None = option("ε0 of each report by itself.", _CLAIM)
-    runs: int = option("Runs on each of the two data sets.", _HOW, default=100_000)
-    confidence: float = option(
-        "The probability, at least, that all lower bounds hold.", _HOW, default=0.999
+    epsilon: float | None = option(
+        "Claimed ε of all reports together; default: what is proved.", _CLAIM
     )
-    seed: int | None = option("Reproducible randomness instead of secure one.", _HOW)
-    plot: Path | None = option("Draw both worlds' statistics (.svg, .png).")
+    delta: float = option("δ.", _CLAIM, default=1e-6)
+    local_epsilon: float | None = option("Claimed ε0 of each report by itself.", _CLAIM)
+    runs: int = option("Number of runs on each of the two data sets.", _HOW, default=100_000)
+    confidence: float = option(
+        "Confidence: the probability, at least, that all lower bounds hold.", _HOW, default=0.999
+    )
+    seed: int | None = option(
+        "Seed for reproducible random numbers; without it they are cryptographically secure.", _HOW
+    )
+    plot: Path | None = option("Draw the statistic on both data sets (.svg, .png).")
 
     rules = (
         Excludes("table", ("randomizer",), "--table says what is declared"),
-        Needs("k", ("randomizer",), "what has k answers"),
-        Needs("sigma", ("randomizer",), "what has such noise"),
-        Excludes("sigma", ("local_epsilon",), "such noise has no ε0"),
-        Needs("bounds", ("randomizer",), "what takes numbers between them"),
-        Excludes("callable", ("pipeline", "command"), "--callable is what runs"),
-        Excludes("pipeline", ("command",), "--pipeline is what runs"),
-        Needs("vectorized", ("callable",), "what takes an array"),
-        Needs("timeout", ("command",), "what may take so long"),
-        Needs("values", _CODE_OPTIONS, "what is known of others says which inputs to try"),
+        Needs("k", ("randomizer",), "the randomizer with k answers"),
+        Needs("sigma", ("randomizer",), "the randomizer with this noise"),
+        Excludes("sigma", ("local_epsilon",), "Gaussian noise has no ε0"),
+        Needs("bounds", ("randomizer",), "the randomizer of numbers"),
+        Excludes("callable", ("pipeline", "command"), "--callable names the code that runs"),
+        Excludes("pipeline", ("command",), "--pipeline names the code that runs"),
+        Needs("vectorized", ("callable",), "the function that takes an array"),
+        Needs("timeout", ("command",), "the program that the limit is for"),
+        Needs("values", _CODE_OPTIONS, "a known randomizer names its own inputs"),
         *(
             rule
             for name in _CODE_OPTIONS
             for rule in (
-                Needs(name, ("values", "randomizer", "table"), "inputs worth trying"),
+                Needs(name, ("values", "randomizer", "table"), "the inputs to try"),
                 Needs(name, ("epsilon", "local_epsilon", "randomizer", "table"), "a claim"),
             )
         ),
-        Required("randomizer", "nothing to audit", ("table", *_CODE_OPTIONS)),
+        Required("randomizer", "what to audit", ("table", *_CODE_OPTIONS)),
         Required("n", "how many people report"),
     )
 
@@ -193,7 +206,7 @@ def _calibrated(options: AuditOptions, name: str) -> Device:
 
     itself, shape = f"randomizer={name}", dict[str, Any]()
     options.obey(
-        Needs(itself, ("epsilon",), "what its noise is made for"),
+        Needs(itself, ("epsilon",), "the ε that its noise is made for"),
         Excludes(itself, ("local_epsilon",), f"{name} has no ε0"),
     )
     vectors = {*registry.VECTORS, "gaussian-vectors"}

@@ -23,26 +23,29 @@ class BackupOptions(Options):
         "The shuffler's or the analyzer's directory.", name="DIR", default=None
     )
     to: str | None = option(
-        "A new file; or a directory, for one named by its time: with / at its end it is made.",
+        "A new file, or a directory for a file named by the time; a name that ends with / "
+        "is created.",
         _WHAT,
         "FILE|DIR/",
     )
     verify: Path | None = option(
-        "Only read a backup, and see that it is whole.", _WHAT, name="--check"
+        "Only check that an existing backup is complete.", _WHAT, name="--check"
     )
-    without_keys: bool = option("Leave out the keys and the token.", KEPT)
+    without_keys: bool = option("Leave the keys and the token out.", KEPT)
     store: str | None = STORE
 
     rules = (
         Excludes("verify", ("directory", "to"), "--check reads a backup"),
-        Required("directory", "say of what and where to: shoal backup DIR --to FILE", ("verify",)),
-        Required("to", "say of what and where to: shoal backup DIR --to FILE", ("verify",)),
+        Required(
+            "directory", "give a directory and a target: shoal backup DIR --to FILE", ("verify",)
+        ),
+        Required("to", "give a directory and a target: shoal backup DIR --to FILE", ("verify",)),
     )
 
 
 @command(app, OPERATE, server="shoal backup")
 def backup(options: BackupOptions) -> None:
-    """Copy a shuffler or an analyzer into one file, as of one moment, while it goes on working.
+    """Copy a shuffler or an analyzer into one file, as of one moment, while it keeps running.
 
     Needs no passphrase: keys are copied as they are, encrypted. Nothing is overwritten.
     """
@@ -77,18 +80,20 @@ class RestoreOptions(SecretOptions, Options):
 
     backup: Path = option("The backup.", name="FILE")
     to: Path = option(
-        "A directory that is not there yet, or empty.",
+        "A directory that does not exist yet, or an empty one.",
         _RESTORED,
         "DIR",
         default=...,
         keyword="directory",
     )
     waiting: Literal["keep", "drop"] | None = option(
-        "Of a shuffler: drop the reports that waited, because a batch may have been closed "
-        "since the backup; or keep them, because none was.",
+        "For a shuffler: drop the reports that were waiting, because a batch may have "
+        "closed since the backup; or keep them, because none has.",
         _LOST,
     )
-    first_number: int | None = option("Of the next key; above every number that was used.", _LOST)
+    first_number: int | None = option(
+        "Number of the next key: higher than any number ever used.", _LOST
+    )
     store: str | None = STORE
     migrate: bool = MIGRATE
     identity: Path | None = IDENTITY
@@ -96,10 +101,10 @@ class RestoreOptions(SecretOptions, Options):
 
 @command(app, OPERATE, server="shoal restore")
 def restore(options: RestoreOptions) -> None:
-    """Bring a shuffler or an analyzer back from a backup, into a directory of its own.
+    """Restore a shuffler or an analyzer from a backup, into a new directory.
 
-    Keys that should be deleted by now are deleted, and a new list is signed. The old directory
-    must never be used again beside it.
+    Keys that should be deleted by now are deleted, and a new list is signed. Never use the old
+    directory again.
     """
     from shoal.service.ops.restore import restore as bring_back
 

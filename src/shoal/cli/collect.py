@@ -35,20 +35,22 @@ class CollectOptions(SecretOptions, Options):
     """What is collected, how, and what is made of it."""
 
     directory: Path = option("The analyzer's directory; its keys are in DIR/keys.", name="DIR")
-    survey: str | None = option("Of this survey alone: the first digits of its id.", _WHAT, "ID")
-    token_file: Path | None = option("The shufflers' tokens (shoal keys token); DIR/token.", _WHAT)
+    survey: str | None = option("Only this survey: the first digits of its id.", _WHAT, "ID")
+    token_file: Path | None = option(
+        "File with the shufflers' tokens (shoal keys token); default: DIR/token.", _WHAT
+    )
     again: str | None = option(
-        "Ask once more for a batch that was refused: its first digits.", _WHAT, "BATCH"
+        "Fetch a refused batch again: the first digits of its id.", _WHAT, "BATCH"
     )
     release: str | None = option(
-        "Publish a batch that is held, after a look: its first digits.", _WHAT, "BATCH"
+        "Publish a held batch after a look at it: the first digits of its id.", _WHAT, "BATCH"
     )
-    offline: bool = option("Ask nobody: show what was published before.", _WHAT)
+    offline: bool = option("Contact nobody: show what is already published.", _WHAT)
     store: str | None = STORE
     migrate: bool = MIGRATE
     processes: int = PROCESSES
     engine: Engine | None = option(
-        "What opens records: processes of this machine (local, unless said), or Spark.", WORK
+        "What decrypts the records: processes on this machine (local, the default) or Spark.", WORK
     )
     master: str | None = option(
         MASTER,
@@ -56,21 +58,21 @@ class CollectOptions(SecretOptions, Options):
         "URL",
     )
     executor_dir: Path | None = option(
-        "With --engine spark: DIR as the executors see it, with its keys (DIR unless said).",
+        "With --engine spark: DIR as the executors see it, with its keys; default: DIR.",
         WORK,
         "PATH",
     )
-    watch: bool = option("Go on until it is interrupted.", WORK)
-    every: float = option("With --watch: seconds between two looks.", WORK, default=30.0)
-    report: Path | None = option("Write a page to hand on (.html).")
+    watch: bool = option("Keep collecting until interrupted.", WORK)
+    every: float = option("With --watch: seconds between two rounds.", WORK, default=30.0)
+    report: Path | None = option("Write a report to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
 
     rules = (
-        Excludes("offline", ("watch", "again", "engine"), "--offline asks nobody"),
-        Needs("master", ("engine=spark",), "what has a master"),
-        Needs("executor_dir", ("engine=spark",), "what has executors"),
+        Excludes("offline", ("watch", "again", "engine"), "--offline contacts nobody"),
+        Needs("master", ("engine=spark",), "the engine with a master"),
+        Needs("executor_dir", ("engine=spark",), "the engine with executors"),
         Excludes("watch", ("report", "csv", "json"), "--watch never ends"),
-        Excludes("again", ("release",), "--again is of a refused batch, --release of a held one"),
+        Excludes("again", ("release",), "--again is for a refused batch, --release for a held one"),
     )
 
     def check(self) -> None:
@@ -81,7 +83,7 @@ class CollectOptions(SecretOptions, Options):
 
 @command(app, COLLECT, server="shoal collect")
 def collect(options: CollectOptions) -> None:
-    """Pull closed batches from the shuffler, open and count them, and publish what they say.
+    """Fetch closed batches from the shuffler, decrypt and count them, and publish the estimates.
 
     Each batch is published once, however often this runs or is interrupted.
     """
@@ -105,7 +107,10 @@ def collect(options: CollectOptions) -> None:
             surveys = [store.surveys.get(administration.survey_name(store, options.survey))]
         if options.release is not None:
             released = administration.release(store, surveys, options.release)
-            typer.echo(f"released batch {released[:_NAME]}: its result says so", err=True)
+            typer.echo(
+                f"released batch {released[:_NAME]}: its result says that the operator did",
+                err=True,
+            )
         if not options.offline:
             tokens.check()
             keyring = home.keyring(options.protection(home.keys))
@@ -192,12 +197,12 @@ def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
         return
     if len(results) != 1:
         raise RefusedError(
-            f"--report and --csv are of one survey, not {len(results)}: give --survey"
+            f"--report and --csv take one survey, and there are {len(results)}: give --survey"
         )
     (only,) = results
     result = only.result()
     if result is None and options.report is not None:
-        raise RefusedError("there is nothing to report yet: no batch was published")
+        raise RefusedError("there is nothing to report yet: no batch has been published")
     outputs = [files.text(options.csv, only.to_csv)]
     if result is not None:
         outputs.append(files.text(options.report, result.to_html))
@@ -231,9 +236,9 @@ def _show(results: SurveyResults, done: Pass) -> None:
     if result is not None:
         show_result(result)
     elif results.counts is not None:
-        page.print("the batches do not add up to one estimate: --json has each of them")
+        page.print("the batches cannot be combined into one estimate: --json shows each of them")
     elif results.held:
-        page.print("no estimates yet: all that could be published is held")
+        page.print("no estimates yet: every batch that could be published is held")
     else:
         page.print(f"no estimates yet: a batch needs {survey.batches.minimum:,} valid reports")
     page.print()

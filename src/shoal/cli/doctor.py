@@ -28,9 +28,9 @@ class DoctorOptions(Options):
 
 @command(app, OPERATE)
 def doctor(options: DoctorOptions) -> None:
-    """Look at this machine, a shuffler, an analyzer or both, and say what is not in order.
+    """Check this machine, a shuffler, an analyzer or both, and say what is wrong and what to do.
 
-    Exits with status 1 if something is not. Needs no passphrase, and changes nothing.
+    Exits with status 1 if something is wrong. Needs no passphrase, and changes nothing.
     """
     with working("looking"):
         examination = _examined(options)

@@ -19,10 +19,12 @@ class FiguresOptions(BareOptions):
     """Which figures, and where they go."""
 
     out: Path | None = option(
-        "Where to write them (shoal-figures); made if it is missing.", metavar="DIR"
+        "Directory for the figures, created if missing; default: shoal-figures.", metavar="DIR"
     )
-    name: str | None = option("Draw this one only: see --list.", metavar="NAME", name="--only")
-    list: bool = option("List them instead of drawing.")
+    name: str | None = option(
+        "Draw only this figure: --list shows the names.", metavar="NAME", name="--only"
+    )
+    list: bool = option("List the figures instead of drawing them.")
 
     rules = (Excludes("list", ("out",), "--list draws nothing"),)
 

@@ -36,14 +36,14 @@ ENDINGS = {
 
 STANDARD_INPUT, _TERMINATED = "-", 128 + signal.SIGTERM
 TABLE = (
-    "A table, one person per row: CSV, TSV, JSON lines (also .gz), Parquet, Arrow; a directory or "
-    "a pattern for all files of one format; - for standard input."
+    "A table, one person per row: CSV, TSV, JSON lines (also .gz), Parquet, Arrow; a "
+    "directory or a pattern for all files of one format; - for standard input."
 )
 PUBLIC_LIST = (
-    "Without --categories: take the answers of the data as a public list, even if they are over "
-    "200 or not whole numbers."
+    "Without --categories: take the answers in the data as the public list, even more than "
+    "200 of them, or numbers that are not whole."
 )
-FORMAT = "What FILE is, if its name does not tell; standard input is CSV unless said."
+FORMAT = "Format of FILE, if its name does not tell; standard input is CSV by default."
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def table(
         yield Files.at(places, form, formats or FORMATS, elsewhere=elsewhere)
         return
     if len(places) > 1:
-        raise RefusedError("standard input (-) is read by itself, not beside other files")
+        raise RefusedError("standard input (-) cannot be read together with other files")
     # Being ended leaves nothing of what people answered behind.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
@@ -89,7 +89,7 @@ def check(*, never: Path | None = None, **outputs: Path | None) -> None:
         if not path.parent.is_dir():
             raise RefusedError(f"cannot write to {path}: there is no directory {path.parent}")
         if never is not None and path.resolve() == never.resolve():
-            raise RefusedError(f"cannot write to {path}: it is what is read")
+            raise RefusedError(f"cannot write to {path}: it is the input")
     if len({path.resolve() for path in paths.values()}) < len(paths):
         raise RefusedError("cannot write two outputs to the same file")
 
@@ -177,7 +177,7 @@ def read_table(path: Path) -> npt.NDArray[np.float64]:
     except (ValueError, EOFError, csv.Error) as error:
         raise RefusedError(f"cannot read {path}: {error}") from error
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "fiu":
-        raise RefusedError(f"cannot read {path}: it does not hold an array of numbers")
+        raise RefusedError(f"cannot read {path}: it has no array of numbers")
     return table.astype(np.float64)
 
 
@@ -200,5 +200,5 @@ def _rows(path: Path) -> list[list[float]]:
                     wrong = f"{text.strip()!r} on line {place} is not a number"
                     raise ValueError(wrong) from None
     if not rows:
-        raise ValueError("it holds no numbers")
+        raise ValueError("it has no numbers")
     return rows

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from shoal.service.survey import Survey
 
 _WHO = "Whom"
-_WHERE = "Where it goes"
-_SHUFFLER = "The shuffler's directory, if it is on this machine: it is told at once."
+_WHERE = "Where the codes go"
+_SHUFFLER = "The shuffler's directory, if it is on this machine: the codes are registered at once."
 
 invite = typer.Typer(cls=Commands, help="Invitations: who may answer a survey, once each.")
 app.add_typer(invite, name="invite", rich_help_panel=COLLECT)
@@ -33,14 +33,14 @@ class InviteOptions(Options):
     """Which survey, and who is told."""
 
     survey: Path = option("The survey.", name="FILE")
-    csv: Path | None = option("The table of invitations: private.", _WHERE)
-    codes: Path | None = option("What the shuffler's operator gets (.codes).", _WHERE)
+    csv: Path | None = option("The table of invitations, which is private.", _WHERE)
+    codes: Path | None = option("File for the shuffler's operator (.codes).", _WHERE)
     shuffler: Path | None = option(_SHUFFLER, _WHERE, "DIR")
     store: str | None = STORE
 
     rules = (
-        Required("codes", "where to write what the shuffler is told", ("shuffler",)),
-        Needs("store", ("shuffler",), "the directory of the shuffler that has this database"),
+        Required("codes", "the file for the shuffler's operator", ("shuffler",)),
+        Needs("store", ("shuffler",), "the directory of the shuffler with this database"),
     )
 
     def check(self) -> None:
@@ -54,8 +54,8 @@ class InviteOptions(Options):
         survey = read_survey(self.survey)
         if not survey.admission.code_bytes:
             raise RefusedError(
-                f"{self.survey} invites nobody: anybody may answer it (a survey for people invited "
-                "is made by shoal survey new --entitled N)"
+                f"{self.survey} needs no invitations: anybody may answer it (shoal survey "
+                "new --entitled N makes a survey for invited people)"
             )
         return survey
 
@@ -91,17 +91,17 @@ def shuffler_store(stack: ExitStack, directory: Path, store: str | None) -> Shuf
 
     made = stack.enter_context(opened(home_of(directory, store)))
     if not isinstance(made, ShufflerStore):
-        raise RefusedError(f"{directory} is an analyzer's: codes are the shuffler's business alone")
+        raise RefusedError(f"{directory} is an analyzer's: only the shuffler has codes")
     return made
 
 
 class MakeOptions(InviteOptions):
     """How many people, and what is written."""
 
-    count: int | None = option("How many people; all whom the survey entitles.", _WHO)
-    first: int = option("The number of the first one.", _WHO, default=1)
+    count: int | None = option("Number of people; default: all whom the survey entitles.", _WHO)
+    first: int = option("Number of the first invitation.", _WHO, default=1)
     csv: Path = option(
-        "The table of invitations, which is private; invitations.csv.",
+        "The table of invitations, which is private; default: invitations.csv.",
         _WHERE,
         default=Path("invitations.csv"),
         show_default=False,
@@ -114,14 +114,14 @@ class MakeOptions(InviteOptions):
         files.check(qr=self.qr)
         for path in (self.csv, self.qr):
             if path is not None and path.exists():
-                raise RefusedError(f"{path} is there already: write to another file")
+                raise RefusedError(f"{path} exists already: write to another file")
 
 
 @command(invite)
 def make(options: MakeOptions) -> None:
     """Make invitations: a private table of them, and codes for the shuffler.
 
-    Whoever invites needs no server. It should not be the analyzer alone: it could make people up.
+    Needs no server. The analyzer's operator should not do this alone: it could invent people.
     """
     with working("inviting"):
         from shoal.service.admission import Invited
@@ -147,8 +147,8 @@ def make(options: MakeOptions) -> None:
         options,
         {"survey": str(survey.id), "people": people, "csv": str(options.csv), **_written(options)},
         f"{plural(people, 'invitation')} for survey {survey.id}",
-        f"written to {options.csv}: whoever reads it can answer in people's places",
-        *([f"QR codes in {options.qr}, to print: as private as the table"] * bool(options.qr)),
+        f"written to {options.csv}: private, because its readers can answer for these people",
+        *([f"QR codes to print in {options.qr}: as private as the table"] * bool(options.qr)),
         *told,
     )
 
@@ -156,7 +156,7 @@ def make(options: MakeOptions) -> None:
 class WhoOptions(InviteOptions):
     """Whose invitation."""
 
-    who: str = option("A number of the table, or the invitation itself.", name="WHO")
+    who: str = option("Its number in the table, or the invitation itself.", name="WHO")
 
     def handed(self) -> tuple[list[Handed], Handed]:
         """The table, if there is one, and the person."""
@@ -168,7 +168,7 @@ class WhoOptions(InviteOptions):
 
 @command(invite)
 def revoke(options: WhoOptions) -> None:
-    """Let an invitation count no more. What came with it stays, and nobody learns whether."""
+    """Revoke an invitation. A report that came with it stays, and nobody learns whether one did."""
     from shoal.service.ops import invitations
 
     survey = options.read()
@@ -185,9 +185,9 @@ def revoke(options: WhoOptions) -> None:
 
 @command(invite)
 def replace(options: WhoOptions) -> None:
-    """Invite a person anew whose invitation was lost; the old one counts no more.
+    """Replace a lost invitation by a new one; the old one no longer counts.
 
-    Whoever has answered cannot answer again with the new one, and nobody learns whether.
+    Somebody who has answered cannot answer again with the new one, and nobody learns whether.
     """
     from shoal.service.admission import Invitation
     from shoal.service.ops import invitations
@@ -215,12 +215,12 @@ class AddOptions(PartyOptions):
     """Whose directory, and what is added."""
 
     directory: Path = option("The shuffler's directory.", name="DIR")
-    file: Path = option("What whoever invites wrote (.codes).", name="CODES")
+    file: Path = option("The file that shoal invite wrote (.codes).", name="CODES")
 
 
 @command(invite)
 def add(options: AddOptions) -> None:
-    """Register codes at the shuffler: what whoever invites adds, revokes or replaces."""
+    """Register codes at the shuffler: added, revoked or replaced ones, from a file of codes."""
     from shoal.service.ops.invitations import CodesFile
 
     try:
@@ -244,7 +244,9 @@ class ListOptions(PartyOptions):
     """Whose directory, and of which survey."""
 
     directory: Path = option("The shuffler's directory.", name="DIR")
-    survey: str | None = option("A survey's id; its first digits will do.", name="ID", default=None)
+    survey: str | None = option(
+        "A survey's id; its first digits are enough.", name="ID", default=None
+    )
 
 
 @command(invite, name="list")
@@ -268,7 +270,7 @@ def list_totals(options: ListOptions) -> None:
         lines += [f"{each.name} ({str(each.id)[:16]}): {of.entitled:,} people entitled"]
         lines += [f"  {of.places:,} codes at most: {counts}; {of.spent:,} spent"]
     values = [{"survey": str(name), **each.to_dict()} for name, each in totals.items()]
-    nobody = "nobody is invited to any survey here"
+    nobody = "no survey here needs invitations"
     answer_lines(options, {"surveys": values}, *(lines or [nobody]))
 
 
@@ -286,5 +288,5 @@ def _written(options: InviteOptions) -> dict[str, object]:
 def _told(options: InviteOptions) -> list[str]:
     """What the shuffler knows, or how it learns of it."""
     if options.shuffler is not None:
-        return [f"the shuffler in {options.shuffler} knows"]
+        return [f"registered with the shuffler in {options.shuffler}"]
     return [f"next, the shuffler's operator: shoal invite add DIR {options.codes}"]

@@ -36,7 +36,7 @@ Role = Literal["shuffler", "analyzer"]  # who opens with the keys
 class RingOptions(Options):
     """Which keys."""
 
-    directory: Path = option("The directory of the keys, or the one they are in.", name="DIR")
+    directory: Path = option("The directory with the keys, or its parent.", name="DIR")
 
 
 class OpenRingOptions(RingOptions, SecretOptions):
@@ -59,33 +59,39 @@ class NewOptions(SecretOptions, Options):
     """Whose keys, how they are protected, and how long each is used."""
 
     directory: Path = option("The directory of the keys.", name="DIR")
-    role: Role = option("Who opens with them.", _WHAT, default=...)
+    role: Role = option("Which party uses them.", _WHAT, default=...)
     suite: list[str] | None = option(
-        "Algorithms of the surveys to come; may be repeated.",
+        "Suite of algorithms for surveys to come; may be repeated.",
         _WHAT,
         "|".join(get_args(Suite)),
         parser=partial(read_choice, get_args(Suite)),
     )
     kind: Kind = option(
-        "What protects secrets on the disk.", SECRETS, name="--protection", default="passphrase"
+        "How secrets are protected on disk.", SECRETS, name="--protection", default="passphrase"
     )
-    key_file: Path | None = option("With --protection keyfile; made if missing.", SECRETS)
-    cost: int | None = option("Of guessing a passphrase, as a power of two; 17.", SECRETS)
-    active: int = option("Days that a key is handed out.", _TIMES, default=30)
+    key_file: Path | None = option("With --protection keyfile; created if missing.", SECRETS)
+    cost: int | None = option(
+        "Cost of guessing a passphrase, as a power of two; default: 17.", SECRETS
+    )
+    active: int = option("Days for which a key is handed out to devices.", _TIMES, default=30)
     expired: int = option(
-        "Days that it still opens; more than any batch waits.", _TIMES, default=14
+        "Days for which it still decrypts afterwards; longer than any batch waits.",
+        _TIMES,
+        default=14,
     )
     listed: int = option(
-        "Days that a signed list is valid; more for an identity offline.", _TIMES, default=14
+        "Days for which a signed list of keys is valid; more if the identity is kept offline.",
+        _TIMES,
+        default=14,
     )
-    identity: Path | None = option("Of a ring that was lost, to go on with its surveys.", _LOST)
+    identity: Path | None = option("Identity of a lost key ring, to continue its surveys.", _LOST)
     first_number: int | None = option(
-        "With --identity: above every number the lost ring had.", _LOST
+        "With --identity: number of the first key, higher than any in the lost key ring.", _LOST
     )
 
     rules = (
-        Needs("identity", ("first_number",), "a number of the lost ring must not be another key's"),
-        Needs("first_number", ("identity",), "without a lost ring numbers begin at 1"),
+        Needs("identity", ("first_number",), "a key must not reuse a number of the lost key ring"),
+        Needs("first_number", ("identity",), "numbers start at 1 unless a key ring was lost"),
     )
 
     def check(self) -> None:
@@ -95,7 +101,7 @@ class NewOptions(SecretOptions, Options):
 
 @command(keys)
 def new(options: NewOptions) -> None:
-    """Make the keys of a new shuffler or analyzer, and print what surveys say of them."""
+    """Make the keys of a new shuffler or analyzer, and print the fingerprint for surveys."""
     from shoal.service.keyring import Keyring, Schedule
     from shoal.service.keyring.key_list import DAY
     from shoal.service.keyring.words import new_document
@@ -141,13 +147,13 @@ def show(options: RingOptions) -> None:
 class RotateOptions(OpenRingOptions):
     """Which keys, and whether anything is changed."""
 
-    suite: Suite | None = option("Of these algorithms only.", _WHAT)
-    dry_run: bool = option("Only say what would happen.", _WHAT)
+    suite: Suite | None = option("Only keys for these algorithms.", _WHAT)
+    dry_run: bool = option("Only show what would happen.", _WHAT)
 
 
 @command(keys)
 def rotate(options: RotateOptions) -> None:
-    """Make new keys that take over within the hour. A running service does so by itself in time."""
+    """Make new keys that take over within the hour. A running service rotates its keys itself."""
     from shoal.service.keyring.words import rotation_document
 
     done = not options.dry_run
@@ -170,7 +176,7 @@ class RetireOptions(OpenRingOptions):
     """Which key."""
 
     number: int = option("The number of the key.", name="NUMBER")
-    delete: bool = option("Shred it now: what waits for it is lost.", _WHAT)
+    delete: bool = option("Delete it now: reports that were sealed with it are lost.", _WHAT)
 
 
 @command(keys)
@@ -203,9 +209,9 @@ class TokenOptions(PartyOptions):
     """What a token is for, and how long."""
 
     survey: str | None = option(
-        "For this survey alone (its first digits); all if none.", _TOKEN, "ID"
+        "Valid for this survey only (its first digits); default: all surveys.", _TOKEN, "ID"
     )
-    days: int = option("How long it is valid.", _TOKEN, default=365)
+    days: int = option("For how long it is valid.", _TOKEN, default=365)
     label: str = option(
         "A name to revoke it by (shoal keys revoke).", _TOKEN, "TEXT", default="token"
     )
@@ -213,9 +219,9 @@ class TokenOptions(PartyOptions):
 
 @command(keys, server="shoal keys token")
 def token(options: TokenOptions) -> None:
-    """Print a new token: of a shuffler to collect batches, of an analyzer to read results.
+    """Print a new token: from a shuffler to collect batches, from an analyzer to read results.
 
-    It is printed once and kept as a hash: put it into a file that only its user may read.
+    It is printed once and stored as a hash: put it into a file that only its user may read.
     """
     with options.opened() as (home, store):
         from shoal.service.keyring.key_list import DAY
@@ -228,8 +234,10 @@ def token(options: TokenOptions) -> None:
     values = {"token": text, "role": home.role, "survey": name, "days": options.days}
     answer_lines(options, values, text)
     after = {
-        "shuffler": "the analyzer's operator puts it into the file token of the analyzer's "
-        "directory, mode 600",
+        "shuffler": (
+            "the analyzer's operator saves it as the file token in the analyzer's directory, "
+            "mode 600"
+        ),
         "analyzer": "a reader logs in with it at /dashboard/login, or sends it in the header "
         "Authorization: Bearer, to /v1/surveys/ID/results",
     }
@@ -239,7 +247,7 @@ def token(options: TokenOptions) -> None:
 
 @command(keys, server="shoal keys tokens")
 def tokens(options: PartyOptions) -> None:
-    """List the tokens that were made: label, what for, until when. The tokens nobody has."""
+    """List tokens: label, survey, and until when. The tokens themselves are not stored."""
     with options.opened() as (_, store):
         listed = store.tokens.listed()
     from shoal.service.ops.administration import tokens_document
@@ -257,7 +265,7 @@ class RevokeOptions(PartyOptions):
 
 @command(keys, server="shoal keys revoke")
 def revoke(options: RevokeOptions) -> None:
-    """Make the tokens of a label worthless, from now on and for good."""
+    """Revoke the tokens of a label, from now on and for good."""
     with options.opened() as (_, store):
         from shoal.service.ops.administration import revoke_token
 

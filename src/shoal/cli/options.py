@@ -37,7 +37,7 @@ from shoal.errors import InvalidArgumentError, ShoalError
 
 Function = Callable[[Any], None]  # of the options of one command
 Engine = Literal["local", "spark"]  # where rows or records are worked on
-MASTER = "With --engine spark: its master (local[*] unless said), or sc://HOST of Spark Connect."
+MASTER = "With --engine spark: its master, or sc://HOST for Spark Connect; default: local[*]."
 OUT = "What to make of it"
 _UNSAID: Any = object()
 _LARGEST = 1e21

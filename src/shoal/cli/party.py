@@ -33,14 +33,14 @@ Kind = Literal["passphrase", "keyfile", "none"]  # how secrets are protected
 
 
 STORE = option(
-    "The database: sqlite:///FILE or postgresql+psycopg://…; DIR/store.sqlite.",
+    "The database: sqlite:///FILE or postgresql+psycopg://…; default: DIR/store.sqlite.",
     KEPT,
     "URL",
     envvar="SHOAL_STORE",
 )
-MIGRATE = option("Bring the tables up to date first.", KEPT)
-IDENTITY = option("The identity, if it is kept elsewhere.", SECRETS)
-PROCESSES = option("Processes that open envelopes; 0: none beside it.", WORK, default=0)
+MIGRATE = option("Update the tables of the database first.", KEPT)
+IDENTITY = option("The identity, if it is not with the keys.", SECRETS)
+PROCESSES = option("Number of processes that decrypt; 0: no extra ones.", WORK, default=0)
 
 
 class PartyOptions(Options):
@@ -63,7 +63,8 @@ class SecretOptions(BareOptions):
     """What opens the keys of a party."""
 
     passphrase_file: Path | None = option(
-        "A file whose first line is the passphrase; else SHOAL_PASSPHRASE.", SECRETS
+        "A file with the passphrase on its first line; default: the variable SHOAL_PASSPHRASE.",
+        SECRETS,
     )
     key_file: Path | None = option("The key file, if the keys are protected by one.", SECRETS)
 

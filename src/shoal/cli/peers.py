@@ -31,7 +31,7 @@ _WALK = "How reports travel"
 _WHAT = "What is collected"
 _PEERS, _ANSWERS = 100, 4  # if not given
 _MOST_PEERS = 2000
-MADE_UP = "the answers are made up, the same for the same seed"
+MADE_UP = "the answers are invented, and the same seed gives the same answers"
 
 peers = typer.Typer(cls=Commands, help="Peers that pass reports on, run for real on this machine.")
 app.add_typer(peers, name="peers", rich_help_panel=COLLECT)
@@ -43,34 +43,44 @@ Mode = Literal["hop", "onion"]  # who draws the next peer
 class PeersOptions(Options):
     """Who takes part, how reports travel, and what is collected."""
 
-    peers: int | None = option("How many peers; 100 if not given.", _WHO)
-    degree: int = option("Neighbours of each, in a random overlay.", _WHO, default=8)
-    offline: float = option("The probability to be away in a round.", _WHO, default=0.0)
-    processes: int = option("Processes that the peers are spread over.", _WHO, default=1)
-    rounds: int = option("How often reports are passed on.", _WALK, default=16)
+    peers: int | None = option("Number of peers; default: 100.", _WHO)
+    degree: int = option("Number of neighbours of each peer, in a random overlay.", _WHO, default=8)
+    offline: float = option("Probability that a peer is offline in a round.", _WHO, default=0.0)
+    processes: int = option("Number of processes that run the peers.", _WHO, default=1)
+    rounds: int = option("Number of times that reports are passed on.", _WALK, default=16)
     mode: Mode = option(
-        "Holders draw the next peer, or origins the whole path.", _WALK, default="hop"
+        "hop: each holder draws the next peer; onion: each sender draws the whole path.",
+        _WALK,
+        default="hop",
     )
-    hops: int | None = option("With --mode onion: steps of a path; fewer leave time.", _WALK)
-    cover: int = option("Frames on every link in every round; 0: reports.", _WALK, default=0)
-    submit: Submit = option("Holders submit all they hold, or one message.", _WALK, default="all")
-    submission_rounds: int = option("Attempts to submit.", _WALK, default=4)
-    data: Path | None = option("A table, one peer a row; made-up answers if none.", _WHAT)
+    hops: int | None = option(
+        "With --mode onion: hops of a path; fewer than --rounds leave time for peers that are "
+        "offline.",
+        _WALK,
+    )
+    cover: int = option(
+        "Frames on every link in every round, real or dummy; 0: only real ones.", _WALK, default=0
+    )
+    submit: Submit = option(
+        "Holders submit all reports they hold, or one message.", _WALK, default="all"
+    )
+    submission_rounds: int = option("Number of attempts to submit.", _WALK, default=4)
+    data: Path | None = option("A table, one peer per row; default: invented answers.", _WHAT)
     column: str | None = option("Its column of answers.", _WHAT, "NAME")
     categories: str | None = option("The public list of answers: a,b,c or a file.", _WHAT, "LIST")
     public_list: bool = option(files.PUBLIC_LIST, _WHAT)
-    k: int | None = option("Instead: so many answers; 4 if not given.", _WHAT)
-    randomizer: str = option("A randomizer of answers.", _WHAT, "NAME", default="grr")
+    k: int | None = option("Instead of a list: the number of answers; default: 4.", _WHAT)
+    randomizer: str = option("The randomizer of the answers.", _WHAT, "NAME", default="grr")
     local_epsilon: float = option("Its ε0.", _WHAT, default=2.0, keyword="epsilon")
-    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WHAT)
-    seed: int = option("Of the overlay and of made-up answers.", default=0)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _WHAT)
+    seed: int = option("Seed of the overlay and of invented answers.", default=0)
 
     rules = (
-        Needs("data", ("column",), "which column of the table"),
-        Needs("column", ("data",), "the table it is a column of"),
-        Needs("public_list", ("data",), "what the answers are taken from"),
-        Excludes("data", ("peers", "k"), "--data says who takes part and what they say"),
-        Excludes("categories", ("k",), "--categories says how many answers there are"),
+        Needs("data", ("column",), "the column with the answers"),
+        Needs("column", ("data",), "the table with this column"),
+        Needs("public_list", ("data",), "the table with the answers"),
+        Excludes("data", ("peers", "k"), "--data has the peers and their answers"),
+        Excludes("categories", ("k",), "--categories lists the answers"),
         Needs("hops", ("mode=onion",), "in hop mode every round is a hop"),
     )
 
@@ -119,7 +129,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     if count > _MOST_PEERS:
         raise RefusedError(
             f"at most {_MOST_PEERS:,} peers fit on one machine's sockets, got {count:,}: "
-            "shoal walk --simulate walks millions of reports"
+            "shoal walk --simulate simulates millions of reports"
         )
     randomizer = family(options.randomizer, k=len(labels))(epsilon=options.local_epsilon)
     if not isinstance(randomizer, CategoryRandomizer):
@@ -160,7 +170,7 @@ def _made_up(options: PeersOptions) -> _Answers:
     else:
         labels = tuple(files.read_list(options.categories))
     if len(labels) < 2:
-        raise RefusedError("--categories has to list at least two answers")
+        raise RefusedError("--categories must list at least two answers")
     people = checks.count(4, peers=_PEERS if options.peers is None else options.peers)
     seed = checks.count(0, seed=options.seed)
     weights = [10**6 // (place + 1) for place in range(len(labels))]

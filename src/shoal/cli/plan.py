@@ -22,7 +22,7 @@ from shoal.cli.options import (
 from shoal.cli.render import answer, working
 
 _TARGET = "What is wanted"
-_KIND = "What is asked: one of"
+_KIND = "What people answer: one of"
 _CROWD = "Who takes part"
 
 
@@ -30,39 +30,45 @@ class PlanOptions(Options):
     """The target, the question, who takes part, and what to make of the plan."""
 
     epsilon: float | None = option("ε that the collection may cost.", _TARGET)
-    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _TARGET)
-    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _TARGET)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _TARGET)
+    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _TARGET)
     messages_cap: float | None = option(
-        "Messages one person may send on average; above 1 brings in protocols.", _TARGET
+        "Messages that one person may send on average; more than 1 allows protocols of "
+        "several messages.",
+        _TARGET,
     )
     choose: str | None = option(
-        "Put this option first instead of the best.", _TARGET, "NAME", keyword="name"
+        "Recommend this option instead of the best one.", _TARGET, "NAME", keyword="name"
     )
-    categories: int | None = option("One of so many answers.", _KIND)
-    bounds: Bounds | None = option("A number between bounds; beside --bins, theirs.", _KIND)
-    bins: int | None = option("A number in so many bins, or none.", _KIND)
+    categories: int | None = option("One of this many answers.", _KIND)
+    bounds: Bounds | None = option(
+        "A number between bounds; with --bins, the bounds of the bins.", _KIND
+    )
+    bins: int | None = option("A number counted in this many bins, or none.", _KIND)
     quantiles: str | None = option(
-        "With --bins: how wrong these will be, such as 0.25,0.5.", _KIND, "Q,Q,…"
+        "With --bins: predict the error of these quantiles, such as 0.25,0.5.", _KIND, "Q,Q,…"
     )
-    dimension: int | None = option("A vector of so many coordinates.", _KIND)
+    dimension: int | None = option("A vector with this many coordinates.", _KIND)
     norm: float | None = option(
-        "With --dimension: vectors are at most this long (else of length 1).", _KIND
+        "With --dimension: largest length of a vector; default: every vector has length 1.", _KIND
     )
     n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
-    honest_fraction: float | None = option(
-        "The fraction of them that follows the protocol.", _CROWD
+    honest_fraction: float | None = option("Fraction of people who follow the protocol.", _CROWD)
+    participation: float | None = option(
+        "Probability that a person takes part; nobody sees who does.", _CROWD
     )
-    participation: float | None = option("Each takes part with this probability, unseen.", _CROWD)
     plot: Path | None = option("Draw the options (.svg, .png).")
     save: Path | None = option("Save the plan, for shoal run --plan (.json).")
 
     rules = (
         Required("epsilon", "what the collection may cost each person"),
         Required("n", "how many people report"),
-        OneOf(("categories", "bounds", "bins", "dimension"), "what is asked", unless=("bins",)),
-        Excludes("bins", ("categories", "dimension"), "--bins says what is asked"),
-        Needs("quantiles", ("bins",), "what is counted"),
-        Needs("norm", ("dimension",), "how long a vector may be"),
+        OneOf(
+            ("categories", "bounds", "bins", "dimension"), "what people answer", unless=("bins",)
+        ),
+        Excludes("bins", ("categories", "dimension"), "--bins says what people answer"),
+        Needs("quantiles", ("bins",), "the bins that are counted"),
+        Needs("norm", ("dimension",), "the number of coordinates"),
     )
 
 
@@ -79,12 +85,12 @@ def plan(options: PlanOptions) -> None:
 
         question = ("epsilon", "delta", "n", "categories", "bounds", "dimension", "norm")
         limits = ("local_epsilon_cap", "honest_fraction", "participation")
-        asked = options.only(*question, *limits)
+        arguments = options.only(*question, *limits)
         if options.bins is not None:
-            asked.pop("bounds", None)  # where the bins are does not change the plan
-            asked["categories"] = checks.count(2, bins=options.bins) + 1
+            arguments.pop("bounds", None)  # where the bins are does not change the plan
+            arguments["categories"] = checks.count(2, bins=options.bins) + 1
         made = shoal.plan(
-            **asked,
+            **arguments,
             messages_cap=messages_limit(options.messages_cap, options.choose),
         )
         if options.choose is not None:

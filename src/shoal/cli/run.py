@@ -48,99 +48,111 @@ class RunOptions(Options):
     """What is collected, how private, from whom, and what to make of it."""
 
     data: list[str] = option(
-        f"{files.TABLE} Several are one table. With --engine spark also places that Spark can "
-        "read.",
+        f"{files.TABLE} Several files make one table. With --engine spark, also any place "
+        "that Spark can read.",
         name="FILE",
     )
     format: Format | None = option(files.FORMAT, keyword="format")
-    column: list[str] | None = option("The column to collect; several if repeated.", _WHAT, "NAME")
+    column: list[str] | None = option(
+        "The column to collect; repeat it for several.", _WHAT, "NAME"
+    )
     columns: str | None = option(
-        "The coordinates of a vector, whose mean is estimated.", _WHAT, "NAME,NAME,…"
+        "The columns that are coordinates of one vector; the result is its mean.",
+        _WHAT,
+        "NAME,NAME,…",
     )
     norm: float | None = option(
-        "With --columns: the public length that longer vectors are cut to.", _WHAT
+        "With --columns: public length; longer vectors are scaled down to it.", _WHAT
     )
     categories: list[str] | None = option(
-        "The public list of answers: a,b,c (blanks around commas do not count) or a file with "
-        "one per line, kept as it is. Beside several columns: NAME=a,b,c.",
+        "The public list of answers: a,b,c (blanks around commas are dropped), or a file "
+        "with one answer per line, taken as it is. With several columns: NAME=a,b,c.",
         _WHAT,
         "LIST",
     )
     bounds: list[str] | None = option(
-        "Public bounds of a column of numbers or dates (or NAME=LOW,HIGH); a number outside "
-        "counts as the nearest bound.",
+        "Public bounds of a column of numbers or dates (or NAME=LOW,HIGH); a number "
+        "outside counts as the nearest bound.",
         _WHAT,
         "LOW,HIGH",
     )
     bins: list[str] | None = option(
-        "Count numbers in bins: how many, their edges a,b,c, auto, or the day, week or month of "
-        "dates (or NAME=…). Without, the result is the mean.",
+        "Count numbers in bins: the number of bins, their edges a,b,c, auto, or day, week "
+        "or month for dates (or NAME=…). Without --bins the result is the mean.",
         _WHAT,
         "BINS",
     )
     quantiles: list[str] | None = option(
-        "With --bins: quantiles, such as 0.25,0.5,0.75 (or NAME=…).", _WHAT, "Q,Q,…"
+        "With --bins: estimate these quantiles, such as 0.25,0.5,0.75 (or NAME=…).", _WHAT, "Q,Q,…"
     )
     ranges: list[str] | None = option(
-        "With --bins: count from one edge up to another: 20..65,65..100 (or NAME=…).",
+        "With --bins: count from one edge up to another, such as 20..65,65..100 (or NAME=…).",
         _WHAT,
         "A..B,…",
     )
     tree: Answer | None = option(
-        "With --bins: count on several levels, for quantiles and ranges; as the smaller "
-        "predicted error says, unless said.",
+        "With --bins: count on several levels, for quantiles and ranges; default: "
+        "whichever has the smaller predicted error.",
         _WHAT,
     )
-    by: str | None = option("A column of groups: one chart for each of them.", _WHAT, "NAME")
+    by: str | None = option("A column of groups: one chart for each group.", _WHAT, "NAME")
     groups: str | None = option("With --by: the public list of groups, or a file.", _WHAT, "LIST")
     open_groups: bool = option("With --by: find the frequent groups first.", _WHAT)
     public_list: bool = option(files.PUBLIC_LIST, _WHAT)
     drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
-    open: bool = option("Text without a list of answers: find the frequent ones.", _WHAT)
-    top: int | None = option("With --open: show so many (50).", _WHAT)
+    open: bool = option("The answers are free text: find the frequent ones.", _WHAT)
+    top: int | None = option("With --open: number of answers to show; default: 50.", _WHAT)
     length: int | None = option(
-        "With --open: the longest answer, in bytes (32); with --open-groups the longest name (24).",
+        "Longest answer in bytes with --open (default: 32), or longest group name with "
+        "--open-groups (default: 24).",
         _WHAT,
     )
     alphabet: str | None = option(
-        "With --open: the only characters of answers; fewer find more.", _WHAT, "CHARS"
+        "With --open: the characters that answers may have; with fewer, more answers are found.",
+        _WHAT,
+        "CHARS",
     )
-    epsilon: float | None = option("ε: plans the rest by itself.", _HOW)
-    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _HOW)
+    epsilon: float | None = option("ε of the whole collection; the rest is planned.", _HOW)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _HOW)
     randomizer: str | None = option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
     local_epsilon: float | None = option("Its ε0.", _HOW)
-    plan: Path | None = option("A plan of shoal plan --save.", _HOW)
-    allow_weaker: bool = option("Go on if too few people keep the plan's ε.", _HOW)
-    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
+    plan: Path | None = option("A plan from shoal plan --save.", _HOW)
+    allow_weaker: bool = option("Continue even if there are too few people for the plan's ε.", _HOW)
+    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
     messages_cap: float | None = option(
-        "With --epsilon: messages one person may send on average (1).", _HOW
+        "With --epsilon: messages that one person may send on average; default: 1.", _HOW
     )
     choose: str | None = option(
-        "With --epsilon: run this option of the plan, not the best.", _HOW, "NAME", keyword="name"
+        "With --epsilon: run this option of the plan instead of the best one.",
+        _HOW,
+        "NAME",
+        keyword="name",
     )
     weights: str | None = option(
-        "With --epsilon and several --column: how the budget is shared (1 each unless said).",
+        "With --epsilon and several --column: weight of each column in the budget; "
+        "default: 1 each.",
         _HOW,
         "NAME=NUMBER,…",
     )
     split: Split | None = option(
-        "With --epsilon and several --column: all of ε and δ for them together (joint, unless "
-        "said), or divide: a part for each, which spends less of it.",
+        "With --epsilon and several --column: compose all columns to ε and δ together "
+        "(joint, the default), or divide ε and δ among them (divide), which uses less of "
+        "the budget.",
         _HOW,
     )
-    honest_fraction: float | None = option(
-        "The fraction of people that follows the protocol.", _CROWD
-    )
+    honest_fraction: float | None = option("Fraction of people who follow the protocol.", _CROWD)
     person: str | None = option(
-        "The column that says whose row it is; without it every row counts as one person.",
+        "The column with the person's id; without it every row is one person.",
         _CROWD,
         "NAME",
     )
     reports_per_person: int | None = option(
-        "With --person: everybody counts as so many reports (1), missing ones as (none).", _CROWD
+        "With --person: number of reports from everybody; missing ones count as (none). "
+        "Default: 1.",
+        _CROWD,
     )
     engine: Engine | None = option(
-        "Where rows are read and randomized: in this process (local, unless said) or by Spark.",
+        "Where rows are read and randomized: in this process (local, the default) or by Spark.",
         _WHERE,
     )
     master: str | None = option(
@@ -148,9 +160,9 @@ class RunOptions(Options):
         _WHERE,
         "URL",
     )
-    report: Path | None = option("Write a page to hand on (.html).")
+    report: Path | None = option("Write a report to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    compare_truth: bool = option("Show true values too: no longer private.")
+    compare_truth: bool = option("Show true values too: the result is then not private.")
 
     rules = (
         Excludes(
@@ -163,15 +175,18 @@ class RunOptions(Options):
                 *("person", "reports_per_person"),
                 "tree",
             ),
-            "--open finds the answers by itself",
+            "--open finds the answers in free text",
         ),
-        *(Needs(name, ("open",), "text without a list") for name in ("top", "alphabet")),
-        Needs("length", ("open", "open_groups"), "text without a list"),
-        *(Needs(name, ("bins",), "what is counted") for name in ("quantiles", "ranges", "tree")),
-        Needs("groups", ("by",), "the column that they are in"),
-        Needs("open_groups", ("by",), "the column that they are in"),
-        Needs("open_groups", ("epsilon",), "a part of which finds them"),
-        Excludes("open_groups", ("groups",), "--open-groups finds the groups by itself"),
+        *(Needs(name, ("open",), "it is for free text") for name in ("top", "alphabet")),
+        Needs("length", ("open", "open_groups"), "it is for free text"),
+        *(
+            Needs(name, ("bins",), "the bins that are counted")
+            for name in ("quantiles", "ranges", "tree")
+        ),
+        Needs("groups", ("by",), "the column with the groups"),
+        Needs("open_groups", ("by",), "the column with the groups"),
+        Needs("open_groups", ("epsilon",), "a part of it pays for finding them"),
+        Excludes("open_groups", ("groups",), "--open-groups finds the groups"),
         Excludes(
             "by",
             ("columns", "quantiles", "ranges", "tree"),
@@ -180,9 +195,9 @@ class RunOptions(Options):
         Needs("open", ("epsilon",), "what the collection may cost each person"),
         OneOf(("epsilon", "randomizer", "plan"), "how private"),
         Needs("randomizer", ("local_epsilon",), "its ε0"),
-        Needs("local_epsilon", ("randomizer",), "what has this ε0"),
-        Needs("reports_per_person", ("person",), "whose rows they are"),
-        Needs("master", ("engine=spark",), "what has a master"),
+        Needs("local_epsilon", ("randomizer",), "the randomizer with this ε0"),
+        Needs("reports_per_person", ("person",), "the column with the person's id"),
+        Needs("master", ("engine=spark",), "the engine with a master"),
         Required(
             "column",
             "which column of the file to collect (or --columns for a vector)",
@@ -251,7 +266,9 @@ class RunOptions(Options):
                 return column, text.removeprefix(f"{column}=")
         if len(columns) > 1:
             names = ", ".join(columns)
-            raise RefusedError(f"say which column --{name} is for: --{name} NAME=…, one of {names}")
+            raise RefusedError(
+                f"say which column --{name} is for: --{name} NAME=…, with NAME one of {names}"
+            )
         return columns[0], text
 
 
@@ -279,7 +296,7 @@ def _read_ranges(text: str) -> list[tuple[str, str]]:
     """From one edge up to another: 20..65, several with commas between."""
     pairs = [part.partition("..") for part in text.split(",")]
     if not all(first.strip() and last.strip() for first, _, last in pairs):
-        raise RefusedError(f"expected --ranges to be such as 20..65,65..100, got {text!r}")
+        raise RefusedError(f"expected --ranges such as 20..65,65..100, got {text!r}")
     return [(first.strip(), last.strip()) for first, _, last in pairs]
 
 
@@ -289,7 +306,7 @@ def run(options: RunOptions) -> None:
     outputs = {"report": options.report, "csv": options.csv}
     files.check(**outputs)
     if options.open and len(options.column or []) != 1:
-        raise RefusedError("--open takes one --column of text")
+        raise RefusedError("--open takes one --column with text")
     result: Result | OpenResult
     with working("collecting") as progress, ExitStack() as stack:
         import shoal

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from shoal.service.ops.processes import Settings
 
 _WHERE = "Where it listens"
-_MUCH = "What one address may have"
-_LOG = "What it tells"
+_MUCH = "Limits for one address"
+_LOG = "Logs and metrics"
 
 serve = typer.Typer(
     cls=Commands,
@@ -34,8 +34,8 @@ serve = typer.Typer(
 app.add_typer(serve, name="serve", rich_help_panel=OPERATE)
 
 
-_PORT = "The port; 0 for any that is free."
-_PAUSE = "Seconds to wait when there is nothing to do."
+_PORT = "The port; 0 for any free one."
+_PAUSE = "Seconds to wait when there is no work."
 
 
 Level = Literal["debug", "info", "warning", "error"]  # from which level on the log is written
@@ -46,15 +46,15 @@ class ProcessOptions(BareOptions):
 
     directory: Path = option("Its directory; its keys are in DIR/keys.", name="DIR")
     metrics_host: str = option(
-        "The address of metrics and health checks.", _WHERE, "HOST", default="127.0.0.1"
+        "The address for metrics and health checks.", _WHERE, "HOST", default="127.0.0.1"
     )
     metrics_port: int | None = option(
-        "The port of metrics and health checks; none if not given.", _WHERE
+        "The port for metrics and health checks; default: none.", _WHERE
     )
     store: str | None = STORE
     migrate: bool = MIGRATE
-    log: Path | None = option("Write the log to a file; standard error.", _LOG)
-    log_level: Level = option("From which level on.", _LOG, default="info")
+    log: Path | None = option("File for the log; default: standard error.", _LOG)
+    log_level: Level = option("Lowest level that is logged.", _LOG, default="info")
     metrics_socket: int | None = option("", hidden=True, keyword="metrics_descriptor")
     with_parent: bool = option("", hidden=True)
 
@@ -92,17 +92,22 @@ class ListenOptions(ProcessOptions):
 
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
-    behind_proxy: bool = option("All requests come from one address: no limit for it.", _WHERE)
+    behind_proxy: bool = option(
+        "All requests come from this one address (a proxy): do not limit it.", _WHERE
+    )
     address_connections: int = option(
-        "Connections at once. IPv6: of a /64; a /56 has 4 times, a /48 16 times as much of all.",
+        "Connections at once. An IPv6 address stands for its /64; a /56 has 4 times, a /48 "
+        "16 times every limit.",
         _MUCH,
         default=256,
     )
     address_requests: int = option("Uploads at once.", _MUCH, default=64)
     address_bytes: int = option("Bytes of uploads at once.", _MUCH, default=16 << 20)
-    address_rate: float = option("Reports a second.", _MUCH, default=1000.0)
-    address_burst: int = option("Reports before that rate holds.", _MUCH, default=20_000)
-    limit_loopback: bool = option("Limit this machine's own addresses, too.", _MUCH)
+    address_rate: float = option("Reports per second.", _MUCH, default=1000.0)
+    address_burst: int = option(
+        "Reports that may exceed that rate in a burst.", _MUCH, default=20_000
+    )
+    limit_loopback: bool = option("Limit this machine's own addresses too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
 
     def settings(self, keys: Path) -> dict[str, Any]:
@@ -119,17 +124,17 @@ class ShufflerOptions(ListenOptions):
     """A shuffler that takes reports in."""
 
     port: int = option(_PORT, _WHERE, default=8460)
-    workers: int = option("Processes that take reports in.", WORK, default=1)
+    workers: int = option("Number of processes that accept reports.", WORK, default=1)
     address_reports: int = option(
-        "Reports an hour to surveys that anybody may answer.", _MUCH, default=100
+        "Reports per hour to surveys that anybody may answer.", _MUCH, default=100
     )
 
 
 @command(serve, server="shoal serve")
 def shuffler(options: ShufflerOptions) -> None:
-    """Take sealed reports in, and hand closed batches to the analyzer. Needs no passphrase.
+    """Accept sealed reports, and hand closed batches to the analyzer. Needs no passphrase.
 
-    It opens nothing: shoal serve worker does, with the same DIR.
+    It decrypts nothing: shoal serve worker does, with the same DIR.
     """
     settings = options.begin("shuffler")
     from shoal.service.ops.processes import run_intakes, run_shuffler
@@ -159,13 +164,15 @@ class WorkerOptions(KeyOptions):
     """A worker, which opens what the shuffler takes in."""
 
     pause: float = option(_PAUSE, WORK, default=1.0)
-    gather: float = option("Seconds that reports wait to be opened together.", WORK, default=600.0)
-    gather_reports: int = option("Open them earlier when so many wait.", WORK, default=1000)
+    gather: float = option(
+        "Seconds for which reports wait to be opened together.", WORK, default=600.0
+    )
+    gather_reports: int = option("Open them earlier once this many wait.", WORK, default=1000)
 
 
 @command(serve, server="shoal serve")
 def worker(options: WorkerOptions) -> None:
-    """Open, close, mix and delete what the shuffler takes in. As many as wanted may run."""
+    """Decrypt, mix and delete the reports that the shuffler accepts. Several workers may run."""
     settings = options.begin("shuffler")
     from shoal.service.ops.processes import run_worker
 
@@ -177,16 +184,16 @@ class AnalyzerOptions(KeyOptions, ListenOptions):
 
     port: int = option(_PORT, _WHERE, default=8461)
     shuffler_token: Path | None = option(
-        "The file with the token to collect with; DIR/token.", WORK
+        "The file with the token for collecting; default: DIR/token.", WORK
     )
-    no_collecting: bool = option("Only show results; shoal collect gets them.", WORK)
+    no_collecting: bool = option("Only show results; shoal collect fetches them.", WORK)
     public_results: bool = option("Anybody may read results, without a token.", WORK)
     pause: float = option(_PAUSE, WORK, default=30.0)
 
 
 @command(serve, server="shoal serve")
 def analyzer(options: AnalyzerOptions) -> None:
-    """Collect batches, publish what they tell, and show it."""
+    """Collect batches, publish the estimates, and show them."""
     settings = options.begin("analyzer")
     import logging
 

@@ -11,7 +11,7 @@ from shoal.cli.options import OneOf, Options, Required, command, option
 from shoal.cli.render import answer, working
 
 _RUN = "The training run"
-_QUESTION = "What is asked: --noise or --epsilon is required"
+_QUESTION = "What to compute: --noise or --epsilon is required"
 
 
 # How steps come by their examples; ``all`` is every way.
@@ -21,26 +21,25 @@ Kind = Literal["permutation", "replacement", "poisson", "fixed", "all"]
 class SgdOptions(Options):
     """The training run, and what is asked about it."""
 
-    n: int | None = option("How many examples; required.", _RUN)
-    epochs: int = option("Passes over them.", _RUN, default=1)
-    batch: int = option("Examples in a step.", _RUN, default=1)
+    n: int | None = option("Number of examples; required.", _RUN)
+    epochs: int = option("Number of passes over the examples.", _RUN, default=1)
+    batch: int = option("Number of examples in a step.", _RUN, default=1)
     sampling: Kind = option(
-        "How steps come by their examples; all compares only.", _RUN, default="permutation"
+        "How each step picks its examples; all compares the kinds.", _RUN, default="permutation"
     )
-    drop_last: bool = option("Leave out a last batch that is not full.", _RUN)
+    drop_last: bool = option("Drop a last batch that is not full.", _RUN)
     noise: float | None = option(
-        "Deviation of the noise over the clipping norm; the answer is ε.",
+        "Noise multiplier: standard deviation of the noise over the clipping norm; the "
+        "answer is ε.",
         _QUESTION,
         keyword="noise_multiplier",
     )
-    epsilon: float | None = option("ε; the answer is the noise.", _QUESTION)
-    delta: float | None = option(
-        "δ, with either; the smaller of 1e-6 and 1/(10 n) if not given.", _QUESTION
-    )
+    epsilon: float | None = option("ε; the answer is the noise multiplier.", _QUESTION)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _QUESTION)
     plot: Path | None = option("Draw ε against epochs (.svg, .png).")
 
     rules = (
-        Required("n", "how many examples there are"),
+        Required("n", "the number of examples"),
         OneOf(("noise", "epsilon"), "--noise to get ε, --epsilon to get the noise"),
     )
 

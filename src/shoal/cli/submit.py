@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _ONE = "One person"
 _MANY = "The people of a table"
-_LIMITS = "What is allowed, whatever the survey says"
+_LIMITS = "Limits, whatever the survey says"
 _HOW = "How it is sent"
-_BEFORE = "What was sent before"
+_BEFORE = "Earlier reports"
 _NOTHING_SENT = "nothing was sent"
-_GOES_ON = "the same command goes on"
+_GOES_ON = "the same command continues"
 _ALONE = ("flush", "spent", "opt_out", "opt_in")
 _JOBS = "jobs"
 _JOB_STORAGE = 4 << 30
@@ -57,90 +57,99 @@ def _nothing_sent() -> Iterator[None]:
 class SubmitOptions(Options):
     """Which survey, whose answers, within which limits; or what was sent before."""
 
-    survey: str | None = option("A survey's file, or its address.", name="SURVEY", default=None)
+    survey: str | None = option("The survey's file, or its address.", name="SURVEY", default=None)
     answer: str | None = option(
-        "The answer; - or none reads it from the input.", name="ANSWER", default=None
+        "The answer; with - or without it, it is read from standard input.",
+        name="ANSWER",
+        default=None,
     )
     answers: list[str] | None = option(
-        "To one of several questions, by its name; may be repeated. Others are skipped.",
+        "Answer to one of several questions, by its name; may be repeated. Other questions "
+        "are skipped.",
         _ONE,
         "NAME=ANSWER",
         name="--answer",
     )
     groups: list[str] | None = option(
-        "The person's group, where answers are counted by groups; NAME=GROUP for one of several "
-        "questions.",
+        "The person's group, if answers are counted by groups; NAME=GROUP for one of "
+        "several questions.",
         _ONE,
         "GROUP",
         name="--group",
     )
-    occasion: int = option("Which of the person's reports it is.", _ONE, default=1)
-    invitation: str | None = option("What an invited person was handed.", _ONE, "CODE")
-    file: Path | None = option("A table, one person per row, as shoal run reads it.", _MANY)
+    occasion: int = option("Which of the person's reports this is.", _ONE, default=1)
+    invitation: str | None = option("The invitation, for a survey of invited people.", _ONE, "CODE")
+    file: Path | None = option("A table, one person per row, in any format of shoal run.", _MANY)
     column: str | None = option(
-        "Its column of answers; of several questions each has the column of its name.",
+        "The column with the answers; for several questions each has a column with its name.",
         _MANY,
         "NAME",
     )
     by: str | None = option(
-        "Its column of groups, where answers are counted by groups.", _MANY, "NAME"
+        "The column with the groups, if answers are counted by groups.", _MANY, "NAME"
     )
-    job: str | None = option(
-        "What these people are called; the file's path if not given.", _MANY, "NAME"
-    )
-    invitations: Path | None = option("The table of their invitations, one each.", _MANY)
+    job: str | None = option("A name for these people; default: the file's path.", _MANY, "NAME")
+    invitations: Path | None = option("The table of their invitations, one for each person.", _MANY)
     drop_nulls: bool = option("Leave out rows without an answer.", _MANY)
-    processes: int = option("Processes that seal.", _MANY, default=1)
+    processes: int = option("Number of processes that seal.", _MANY, default=1)
     max_local_epsilon: float | None = option(
-        "ε0 of a person's reports together, at most; 8.", _LIMITS, keyword="local_epsilon"
+        "Largest ε0 of one person's reports together; default: 8.", _LIMITS, keyword="local_epsilon"
     )
     max_epsilon: float | None = option(
-        "ε in the smallest batch, at most; 2.", _LIMITS, keyword="epsilon"
+        "Largest ε in the smallest batch; default: 2.", _LIMITS, keyword="epsilon"
     )
-    max_delta: float | None = option("δ, at most; 1e-5.", _LIMITS, keyword="delta")
-    min_crowd: int | None = option("Reports in a batch, at least; 100.", _LIMITS, keyword="minimum")
+    max_delta: float | None = option("Largest δ; default: 1e-5.", _LIMITS, keyword="delta")
+    min_crowd: int | None = option(
+        "Smallest number of reports in a batch; default: 100.", _LIMITS, keyword="minimum"
+    )
     max_total_epsilon: float | None = option(
-        "ε over all surveys, at most; 10.", _LIMITS, keyword="total_epsilon"
+        "Largest ε over all surveys; default: 10.", _LIMITS, keyword="total_epsilon"
     )
     max_total_delta: float | None = option(
-        "δ over all surveys, at most; 1e-4.", _LIMITS, keyword="total_delta"
+        "Largest δ over all surveys; default: 1e-4.", _LIMITS, keyword="total_delta"
     )
     max_total_local_epsilon: float | None = option(
-        "ε0 over all surveys that have one, at most; 40.", _LIMITS, keyword="total_local_epsilon"
+        "Largest ε0 over all surveys that have one; default: 40.",
+        _LIMITS,
+        keyword="total_local_epsilon",
     )
     host: list[str] | None = option(
-        "The only machines to talk to; may be repeated.", _LIMITS, "NAME", keyword="hosts"
+        "Contact only these machines; may be repeated.", _LIMITS, "NAME", keyword="hosts"
     )
-    require_admission: bool = option("Only surveys for people who are invited.", _LIMITS)
-    any_local_epsilon: bool = option("Allow reports that only the crowd hides (ε0 = ∞).", _LIMITS)
+    require_admission: bool = option("Only surveys for invited people.", _LIMITS)
+    any_local_epsilon: bool = option(
+        "Allow reports that only the crowd protects (ε0 = ∞).", _LIMITS
+    )
     outbox: Path | None = option(
-        "Where reports wait; a place of its own if not given.", _HOW, "DIR"
+        "Directory where reports wait; default: one for this user.", _HOW, "DIR"
     )
-    delay: float = option("Leave at a random moment within so many seconds.", _HOW, default=0.0)
+    delay: float = option("Send at a random moment within this many seconds.", _HOW, default=0.0)
     proxy: str | None = option("Send through this proxy.", _HOW, "URL")
-    compare_keys: bool = option("Compare the shuffler's keys with the analyzer's copy.", _HOW)
+    compare_keys: bool = option(
+        "Compare the shuffler's keys with the analyzer's copy of them.", _HOW
+    )
     yes: bool = option("Send without asking.", _HOW)
-    flush: bool = option("Try all that waits.", _BEFORE)
-    spent: bool = option("Show what was spent.", _BEFORE)
-    opt_out: bool = option("Wipe what waits, and answer no more.", _BEFORE)
+    flush: bool = option("Try to send every report that waits.", _BEFORE)
+    spent: bool = option("Show the privacy budget spent so far.", _BEFORE)
+    opt_out: bool = option("Delete reports that wait, and take part in no more surveys.", _BEFORE)
     opt_in: bool = option("Answer again.", _BEFORE)
     json: bool = option("Print JSON.", _BEFORE)
 
     rules = (
-        Excludes("flush", ("survey", "file", *_ALONE[1:]), "--flush stands alone"),
-        Excludes("spent", ("survey", "file", *_ALONE[2:]), "--spent stands alone"),
-        Excludes("opt_out", ("survey", "file", "opt_in"), "--opt-out stands alone"),
-        Excludes("opt_in", ("survey", "file"), "--opt-in stands alone"),
-        Required("survey", "a survey's file, or its address", unless=_ALONE),
-        Needs("column", ("file",), "the table that it is a column of"),
-        Needs("by", ("file",), "the table that it is a column of"),
-        Needs("job", ("file",), "a table of many people"),
-        Needs("invitations", ("file",), "a table of many people"),
-        Needs("drop_nulls", ("file",), "a table of many people"),
+        Excludes("flush", ("survey", "file", *_ALONE[1:]), "--flush is used alone"),
+        Excludes("spent", ("survey", "file", *_ALONE[2:]), "--spent is used alone"),
+        Excludes("opt_out", ("survey", "file", "opt_in"), "--opt-out is used alone"),
+        Excludes("opt_in", ("survey", "file"), "--opt-in is used alone"),
+        Required("survey", "the survey's file, or its address", unless=_ALONE),
+        Needs("column", ("file",), "the table with this column"),
+        Needs("by", ("file",), "the table with this column"),
+        Needs("job", ("file",), "it is for a table of people"),
+        Needs("invitations", ("file",), "it is for a table of people"),
+        Needs("drop_nulls", ("file",), "it is for a table of people"),
         Excludes("file", ("answer", "answers"), "give ANSWER or --file, not both"),
         Excludes("file", ("groups",), "the groups of a table are in its column --by"),
         Excludes("answer", ("answers",), "ANSWER is for one question, --answer for several"),
-        Excludes("file", ("invitation",), "an invitation is one person's"),
+        Excludes("file", ("invitation",), "an invitation is for one person"),
     )
 
     def obey(self, *rules: Rule) -> None:
@@ -181,7 +190,7 @@ class SubmitOptions(Options):
 
 @command(app, COLLECT)
 def submit(options: SubmitOptions) -> None:
-    """Randomize an answer on this machine, seal it, and send it until it has arrived."""
+    """Randomize an answer on this machine, encrypt it, and send it until it has arrived."""
     with ExitStack() as stack:
         act = _before if options.survey is None else _report
         values, document = act(options, stack)
@@ -227,7 +236,8 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             if invitations is not None and len(invitations) != len(values):
                 raise RefusedError(
                     f"{options.invitations} has {len(invitations):,} invitations, and "
-                    f"{options.file} answers of {len(values):,} people: one each is needed"
+                    f"{options.file} answers of {len(values):,} people: each person needs "
+                    "one"
                 )
         elif answer is not None:
             values = values_of(survey, [answer])
@@ -290,8 +300,8 @@ def _send(
             done = client.progress(survey, job=job, occasion=options.occasion)
             rest = (
                 f"{done['delivered']:,} delivered, {done['waiting']:,} waiting, "
-                f"{len(values) - done['asked']:,} of {len(values):,} people not yet asked; "
-                f"{_GOES_ON} where it ended, and draws nobody twice"
+                f"{len(values) - done['asked']:,} of {len(values):,} people still to come; "
+                f"{_GOES_ON} from here, and randomizes nobody's answer twice"
             )
         typer.echo(f"interrupted: {rest}", err=True)
         raise
@@ -311,7 +321,7 @@ def _answer(options: SubmitOptions, survey: Survey, *, asks: bool) -> Answer | N
     if survey.several and options.groups is not None:
         raise RefusedError("--group needs --answer NAME=ANSWER: the survey has several questions")
     if options.groups is not None and not survey.only.groups:
-        raise RefusedError("the survey counts by no groups: leave --group out")
+        raise RefusedError("the survey does not count by groups: leave out --group")
     if options.answer not in (None, "-"):
         if not survey.only.groups:
             return options.answer
@@ -319,7 +329,7 @@ def _answer(options: SubmitOptions, survey: Survey, *, asks: bool) -> Answer | N
             raise RefusedError("the survey counts by groups: give --group once")
         return options.groups[0], options.answer
     if options.groups is not None:
-        raise RefusedError("--group needs ANSWER: the input has both")
+        raise RefusedError("--group needs ANSWER: standard input has both")
     return None if asks else _read_answer(survey)
 
 
@@ -364,7 +374,7 @@ def _read_line(prompt: str) -> str:
         sys.stderr.flush()
     line = sys.stdin.readline()
     if not line:
-        raise RefusedError("ANSWER is missing: give it, or write it to the standard input")
+        raise RefusedError("ANSWER is missing: give it, or write it to standard input")
     return line.removesuffix("\n").removesuffix("\r")
 
 
@@ -393,7 +403,9 @@ def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
             if options.opt_out:
                 reports = sum(client.opt_out() for client in clients)
                 wiped = f"{plural(reports, 'report')} {'was' if reports == 1 else 'were'} wiped"
-                document = Document(f"opted out: {wiped}, nothing more is answered")
+                document = Document(
+                    f"opted out: {wiped}, and this machine takes part in no more surveys"
+                )
                 return {"outcome": "wiped", "reports": reports}, document
             for client in clients:
                 client.opt_in()
@@ -414,6 +426,6 @@ def _places(options: SubmitOptions) -> list[Path]:
     own = options.outbox or default_directory()
     jobs = (own / _JOBS / FILE).exists()
     if options.outbox is not None and not (jobs or (own / FILE).exists()):
-        raise RefusedError(f"{own} is no outbox: nothing was sent or changed there")
+        raise RefusedError(f"{own} is not an outbox: nothing was sent or changed there")
     both = options.outbox is None and (options.opt_out or options.opt_in)
     return [own, own / _JOBS] if both or jobs else [own]

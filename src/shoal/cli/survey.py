@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shoal.service.survey.design import Design, QuestionDesign
 
 _ABOUT = "What people are told"
-_KIND = "What is asked: one of"
+_KIND = "What people answer: one of"
 _BY = "By groups"
 _PROMISE = "What is promised"
 _ADMISSION = "Who may report"
@@ -44,8 +44,8 @@ _WHEN = "When"
 _WHO = "Who operates it"
 _HOW = "How it is answered"
 _WITHOUT_ADMISSION = (
-    "anybody may report, so say how many people may be dishonest (0 if everybody is trusted), or "
-    "invite people with --entitled"
+    "anybody may report, so say how many people may be dishonest (0 if you trust "
+    "everybody), or invite people with --entitled"
 )
 _FEWEST_QUESTIONS = 2
 _MAY_HAVE = {"name", "question", "answers", "bounds", "by", "groups", "weight", "randomizer"}
@@ -114,7 +114,7 @@ def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
     except OSError as error:
         raise RefusedError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise RefusedError(f"{path} is no JSON: {error}") from None
+        raise RefusedError(f"{path} is not JSON: {error}") from None
     if not isinstance(listed, list) or len(listed) < _FEWEST_QUESTIONS:
         raise RefusedError(f"expected {path} to hold a list of two questions or more")
     parts = []
@@ -161,50 +161,51 @@ class NewOptions(Options):
     """A question, its promise, when, who, and how it is answered."""
 
     question: str | None = option(
-        "Required: what people are asked, unless --questions says it.", _ABOUT, "TEXT"
+        "Required: the question that people see, unless --questions is given.", _ABOUT, "TEXT"
     )
     purpose: str = option("Required: what the answers are for.", _ABOUT, "TEXT")
     name: str | None = option(
-        "A short name; else the question. Required with --questions.", _ABOUT, "TEXT"
+        "A short name; default: the question. Required with --questions.", _ABOUT, "TEXT"
     )
     categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
     bounds: Bounds | None = option("A number between bounds.", _KIND)
     questions: Path | None = option(
-        "Several questions: a JSON list of name, question, answers or bounds, and if wanted by and "
-        "groups, weight and randomizer.",
+        "Several questions: a JSON list, each with name, question, and answers or bounds; "
+        "optional: by and groups, weight, randomizer.",
         _KIND,
     )
     groups: str | None = option(
-        "Count answers by groups: their public list, a,b,c or a file.", _BY, "LIST"
+        "Count answers by groups: the public list of groups, a,b,c or a file.", _BY, "LIST"
     )
-    by: str | None = option(
-        "What people are asked about their group, such as 'Your region'.", _BY, "TEXT"
-    )
+    by: str | None = option("The question about the group, such as 'Your region'.", _BY, "TEXT")
     epsilon: float = option("Required: ε of one person over the survey's life.", _PROMISE)
     delta: float = option("δ.", _PROMISE, default=1e-6)
     minimum: int | None = option(
-        "Required unless --plan is given: no smaller batch is ever released.", _PROMISE
+        "Required, unless --plan is given: the smallest batch that is ever released.", _PROMISE
     )
-    reports_per_person: int = option("Reports that one person may send.", _PROMISE, default=1)
+    reports_per_person: int = option(
+        "Number of reports that one person may send.", _PROMISE, default=1
+    )
     admission: Kind | None = option(
-        "Who may report: anybody (open), or people invited; invited if --entitled is given.",
+        "Who may report: anybody (open) or invited people (invited); default: invited with "
+        "--entitled, else open.",
         _ADMISSION,
     )
-    entitled: int | None = option("How many people are invited.", _ADMISSION)
+    entitled: int | None = option("Number of people who are invited.", _ADMISSION)
     dishonest: int | None = option(
-        "How many people may follow no protocol; required unless people are invited.",
+        "Number of people who may break the protocol; required, unless people are invited.",
         _ADMISSION,
         "PEOPLE",
         parser=read_people,
     )
     participation: float = option(
-        "Each device reports with this probability, by a coin.", _PROMISE, default=1.0
+        "Probability that a device takes part, by its own coin.", _PROMISE, default=1.0
     )
     target: int | None = option(
-        "A batch is closed at so many; twice --minimum, or everybody, if not given.", _WHEN
+        "A batch closes at this many reports; default: twice --minimum, or everybody.", _WHEN
     )
     max_age: int = option(
-        "Or at this age, with --minimum: 12h, 30m, 45s; 7d if not given.",
+        "A batch also closes at this age, if it has --minimum reports: 12h, 30m, 45s; default: 7d.",
         _WHEN,
         "TIME",
         parser=read_duration,
@@ -212,53 +213,58 @@ class NewOptions(Options):
         default=604_800,
     )
     small: Small = option(
-        "A batch too small at that age waits, or is deleted.", _WHEN, default="carry"
+        "A batch that is too small at that age waits (carry) or is deleted.", _WHEN, default="carry"
     )
     starts: int | None = option(
-        "First moment (UTC), 2030-01-31; else now.", _WHEN, "DATE", parser=read_moment
+        "First day or moment (UTC), such as 2030-01-31; default: now.",
+        _WHEN,
+        "DATE",
+        parser=read_moment,
     )
-    days: int = option("For so many days.", _WHEN, default=30)
+    days: int = option("Number of days that it is open.", _WHEN, default=30)
     shuffler: str = option("Required: address of the shuffler.", _WHO, "URL")
     shuffler_key: str = option(
-        "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
+        "Required: its fingerprint, or a file with the fingerprint or its keys.", _WHO, "KEY"
     )
     analyzer: str = option("Required: address of the analyzer.", _WHO, "URL")
     analyzer_key: str = option(
-        "Required: its fingerprint, or a file with it or its keys.", _WHO, "KEY"
+        "Required: its fingerprint, or a file with the fingerprint or its keys.", _WHO, "KEY"
     )
-    suite: Suite = option("The suite of algorithms.", _WHO, default=X25519)
+    suite: Suite = option("Suite of algorithms that seals reports.", _WHO, default=X25519)
     randomizer: str | None = option(
-        "Take this one instead of the best.", _HOW, "NAME", keyword="choose"
+        "Use this randomizer instead of the best.", _HOW, "NAME", keyword="choose"
     )
-    plan: Path | None = option("What shoal plan --save wrote, as it is.", _HOW)
-    local_epsilon_cap: float | None = option("The most that ε0 of one report may be.", _HOW)
+    plan: Path | None = option("A plan from shoal plan --save, used as it is.", _HOW)
+    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
     messages_cap: float | None = option(
-        "Messages one person may send on average; above 1 brings in protocols.", _HOW
+        "Messages that one person may send on average; more than 1 allows protocols of "
+        "several messages.",
+        _HOW,
     )
     out: Path | None = option("Write the survey to this file (.json).")
 
     rules = (
-        Required("question", "what people are asked", ("questions",)),
-        Required("name", "what the survey is called", when=("questions",)),
-        Required("purpose", "what people are told the answers are for"),
+        Required("question", "the question that people see", ("questions",)),
+        Required("name", "the name of the survey", when=("questions",)),
+        Required("purpose", "what the answers are for"),
         Required("epsilon", "what answering may cost each person"),
         Required("shuffler", "the address of the shuffler"),
         Required("shuffler_key", "the fingerprint that shoal keys show prints at the shuffler"),
         Required("analyzer", "the address of the analyzer"),
         Required("analyzer_key", "the fingerprint that shoal keys show prints at the analyzer"),
-        OneOf(("categories", "bounds", "questions"), "what is asked"),
+        OneOf(("categories", "bounds", "questions"), "what people answer"),
         Excludes(
             "questions",
             ("question", "plan", "randomizer", "groups", "by"),
-            "the file of --questions says what is asked, and of which randomizer",
+            "the file of --questions has the questions and their randomizers",
         ),
         Needs("groups", ("categories",), "the answers to count by groups"),
-        Required("by", "what people are asked about their group", when=("groups",)),
+        Required("by", "the question about the group", when=("groups",)),
         Needs("by", ("groups",), "the public list of groups"),
-        Required("entitled", "how many people are invited", when=("admission=invited",)),
+        Required("entitled", "the number of people who are invited", when=("admission=invited",)),
         Excludes("admission=open", ("entitled",), "anybody may answer an open survey"),
         Required("dishonest", _WITHOUT_ADMISSION, unless=("entitled",)),
-        Required("minimum", "the smallest crowd that is ever released", ("plan",)),
+        Required("minimum", "the smallest batch that is ever released", ("plan",)),
         Excludes(
             "plan",
             ("randomizer", "local_epsilon_cap", "messages_cap"),
@@ -316,13 +322,13 @@ class NewOptions(Options):
         plan = Plan.load(path)
         question = plan.question
         if (question.categories or 0) != answers or question.bounds != self.bounds:
-            raise RefusedError(f"{path} is a plan for another question: {question}")
+            raise RefusedError(f"{path} is a plan for another kind of question: {question}")
         return plan.randomizer
 
 
 @command(survey)
 def new(options: NewOptions) -> None:
-    """Find the randomizer that keeps the promise, say what it costs, and write the survey."""
+    """Find the randomizer that keeps the promise, show its error, and write the survey."""
     with working("designing"):
         from shoal.service.client.policy import Policy
         from shoal.service.survey import Party, summary
@@ -388,12 +394,12 @@ def show_survey(options: ShowOptions) -> None:
 class CheckOptions(ShowOptions):
     """Which survey, and the id it must have."""
 
-    survey_id: str | None = option("The id it must have.", metavar="HEX", name="--id")
+    survey_id: str | None = option("The id that it must have.", metavar="HEX", name="--id")
 
 
 @command(survey, name="check")
 def check_survey(options: CheckOptions) -> None:
-    """Whether a file is a survey that keeps what it promises; its id, which is its hash."""
+    """Check that a file is a survey and keeps its promise; print its id, which is its hash."""
     with working("checking"):
         from shoal.service.survey import summary
         from shoal.service.survey.document import read_survey
@@ -415,7 +421,7 @@ class AddOptions(PartyOptions):
 
 @command(survey, server="shoal survey add")
 def add(options: AddOptions) -> None:
-    """Let a shuffler or an analyzer collect for a survey. Both have to be told, each by itself."""
+    """Register a survey with a shuffler or an analyzer. Both need it: run this for each."""
     from shoal.service.ops import administration
     from shoal.service.ops.home import home_of
     from shoal.service.survey.document import read_survey
@@ -423,7 +429,7 @@ def add(options: AddOptions) -> None:
 
     home, read = home_of(options.directory, options.store), read_survey(options.file)
     new = administration.add_survey(read, home)
-    collects = "collects for" if new else "collected already for"
+    collects = "collects for" if new else "already collected for"
     note = closed_note(read, system_clock())
     answer_lines(
         options,
@@ -448,13 +454,13 @@ def list_surveys(options: PartyOptions) -> None:
 class RemoveOptions(PartyOptions):
     """Which survey, and whose."""
 
-    survey: str = option("The survey's id; its first digits will do.", name="ID")
+    survey: str = option("The survey's id; its first digits are enough.", name="ID")
     directory: Path = option(_PARTY, _WHO, "DIR", name="--from", default=...)
 
 
 @command(survey, server="shoal survey remove")
 def remove(options: RemoveOptions) -> None:
-    """Withdraw a survey that was added by mistake, as long as nothing was taken for it."""
+    """Remove a survey that was added by mistake, as long as it has no reports."""
     with options.opened() as (home, store):
         from shoal.service.ops.administration import remove_survey
 
@@ -464,7 +470,7 @@ def remove(options: RemoveOptions) -> None:
         options,
         {"survey": str(name), "role": home.role, "revoked": revoked},
         f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}",
-        "note: what runs takes nothing for it from now on, and shows it until restarted",
+        "note: running services accept nothing for it from now on, and show it until they restart",
     )
 
 
@@ -476,9 +482,9 @@ class DeleteOptions(RemoveOptions):
 
 @command(survey, name="delete-data", server="shoal survey delete-data")
 def delete_survey_data(options: DeleteOptions) -> None:
-    """Delete all that a party has of a survey that is over. Each party deletes its own.
+    """Delete everything that a party has of a survey that is over. Each party deletes its own.
 
-    Results and batches that nobody has collected go, too; it cannot be undone.
+    Results, and batches that were never collected, are deleted too; this cannot be undone.
     """
     with options.opened() as (home, store):
         from shoal.service.ops.administration import delete_data, survey_name
@@ -488,15 +494,16 @@ def delete_survey_data(options: DeleteOptions) -> None:
         if not options.yes:
             if not sys.stdin.isatty():
                 raise RefusedError(
-                    "deleting cannot be undone: give --yes, or run this at a terminal, where it "
-                    "asks"
+                    "deleting cannot be undone: give --yes, or confirm it at a terminal"
                 )
-            typer.confirm(f"Delete all that {whose} has of survey {name}?", abort=True, err=True)
+            typer.confirm(
+                f"Delete everything that {whose} has of survey {name}?", abort=True, err=True
+            )
         deleted = delete_data(store, name)
     counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
     answer_lines(
         options,
         {"survey": str(name), "role": home.role, **deleted.to_dict()},
-        f"{whose} deleted all it had of survey {name} ({counts})",
+        f"{whose} deleted everything it had of survey {name} ({counts})",
         *(f"left: {each}" for each in deleted.left),
     )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from shoal.values import Array
 
 _WHAT = "What is tested"
-_WANTED = "What should be noticed, and at what price"
+_WANTED = "The difference to detect, and its price"
 _HOW = "How devices report"
-_POWER = "Before there are data"
+_POWER = "Before you have data"
 
 
 Coin = Literal["auto", "private", "public"]  # whose coins devices use
@@ -47,65 +47,71 @@ class TestOptions(Options):
     format: Format | None = option(files.FORMAT, keyword="format")
     column: str | None = option("The column of answers.", _WHAT, "NAME")
     against: Path | None = option(
-        "A reference instead of uniform: a CSV of answers and probabilities (or counts).",
+        "A reference distribution instead of the uniform one: a CSV of answers and "
+        "probabilities (or counts).",
         _WHAT,
         keyword="reference",
     )
     with_: str | None = option(
-        "A table of other people, with this column: do both answer alike?", _WHAT, keyword="second"
+        "A table of other people with the same column: do both groups answer alike?",
+        _WHAT,
+        keyword="second",
     )
     by: str | None = option("A column with two groups: do both answer alike?", _WHAT, "NAME")
     overlap: bool = option(
-        "People may be in both groups: ε is for two reports.", _WHAT, keyword="overlapping"
+        "A person may be in both groups: ε covers both reports.", _WHAT, keyword="overlapping"
     )
     categories: str | None = option(
-        "The public list of answers: a,b,c or a file with one per line. With --power also how "
-        "many.",
+        "The public list of answers: a,b,c or a file with one per line. With --power, also "
+        "their number.",
         _WHAT,
         "LIST",
     )
     public_list: bool = option(files.PUBLIC_LIST, _WHAT)
     drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
     distance: float | None = option(
-        "The difference that matters: the fraction of people who answer otherwise.", _WANTED
+        "The difference to detect: the fraction of people whose answers differ.", _WANTED
     )
     level: float = option("The probability of a false alarm.", _WANTED, default=0.05)
     epsilon: float | None = option("ε that the test may cost.", _WANTED)
     delta: float = option("δ.", _WANTED, default=1e-6)
     honest_fraction: float = option(
-        "The fraction of people that follows the protocol.", _WANTED, default=1.0
+        "Fraction of people who follow the protocol.", _WANTED, default=1.0
     )
-    coin: Coin = option("Devices draw by themselves, or share public coins.", _HOW, default="auto")
-    randomizer: str | None = option("What devices run, instead of the best.", _HOW, "NAME")
-    partitions: int | None = option("Public coins: so many partitions.", _HOW)
-    symbols: int | None = option("Public coins: parts of a partition.", _HOW)
-    messages_cap: float = option("Messages one person may send on average.", _HOW, default=1.0)
-    power: bool = option("No FILE: how many people it takes to notice.", _POWER)
+    coin: Coin = option(
+        "Each device draws its own coins (private), or all share public ones.", _HOW, default="auto"
+    )
+    randomizer: str | None = option("What devices run; default: the best.", _HOW, "NAME")
+    partitions: int | None = option("With public coins: number of partitions.", _HOW)
+    symbols: int | None = option("With public coins: number of parts of a partition.", _HOW)
+    messages_cap: float = option("Messages that one person may send on average.", _HOW, default=1.0)
+    power: bool = option("Without FILE: how many people the test needs.", _POWER)
     n: Sizes | None = option(
         "Numbers of people to try: 1e4,3e4,1e5.", _POWER, "LIST", parser=read_sizes
     )
-    trials: int | None = option("Simulated tests for each (400).", _POWER)
+    trials: int | None = option("Number of simulated tests for each; default: 400.", _POWER)
     simulations: int | None = option(
-        "Batches simulated for the threshold (1999; 100/level if more)."
+        "Number of batches simulated for the threshold; default: 1999, or 100/level if "
+        "that is more."
     )
-    seed: int | None = option("Of the simulated batches; reports have none.")
+    seed: int | None = option("Seed of the simulated batches; reports have none.")
     plot: Path | None = option(
-        "Draw the statistic among simulated ones, or the power (.svg, .png)."
+        "Draw the statistic and its simulated distribution, or the power (.svg, .png)."
     )
 
     rules = (
         Excludes(
             "power",
             ("data", "format", "column", "with_", "by", "overlap", "public_list", "drop_nulls"),
-            "--power comes before there are data",
+            "--power is for before you have data",
         ),
-        Required("data", "a table with an answer per row, or say --power", unless=("power",)),
+        Required("data", "a table with an answer per row (or give --power)", unless=("power",)),
         Excludes("power", ("randomizer",), "--power tries every device"),
         Required("column", "which column of the file to test", ("power",)),
         Needs("n", ("power",), "with a FILE its rows are the people"),
         Needs("trials", ("power",), "with a FILE one test is made"),
         Excludes(
-            "against", ("with_", "by", "categories"), "--against has the answers to compare with"
+            "against", ("with_", "by", "categories"), "--against has the reference to compare with"
         ),
         Excludes("with_", ("by",), "--with has the people to compare with"),
         Needs("overlap", ("with_", "by"), "the two groups that people may be in"),
@@ -119,8 +125,8 @@ class TestOptions(Options):
             self.obey(OneOf(("categories", "against"), "--power needs the answers"))
         if self.messages_cap > 1 and (self.with_ is not None or self.by is not None):
             raise RefusedError(
-                "two groups are compared by one message each (several of one person are not "
-                "exchangeable): leave out --messages-cap"
+                "a test of two groups takes one message per person (several messages of "
+                "one person are not exchangeable): leave out --messages-cap"
             )
         files.check(plot=self.plot, never=self.against)
 
@@ -132,10 +138,10 @@ class TestOptions(Options):
 
 @command(app, ANALYSE)
 def test(options: TestOptions) -> None:
-    """Whether answers are uniform, as a reference says, or alike in two groups: a private test.
+    """Test privately whether answers are uniform, follow a reference, or agree in two groups.
 
     Randomizes, shuffles and decides, with the least noise that keeps ε and δ. With --power: how
-    often a difference would be noticed, the hardest there is, and by how many people.
+    often the hardest difference is detected, by the number of people.
     """
     if options.power:
         _power(options)
@@ -150,7 +156,7 @@ def _verdict(options: TestOptions) -> None:
 
         places = [place for place in (options.data, options.with_) if place is not None]
         if places.count(files.STANDARD_INPUT) > 1:
-            raise RefusedError("standard input (-) is one table: it cannot be --with another")
+            raise RefusedError("standard input (-) is one table: give a file for the other one")
         tables = [stack.enter_context(files.table([each], options.format)) for each in places]
         for path in (path for table in tables for path in table.paths):
             files.check(plot=options.plot, never=path)
@@ -206,7 +212,7 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
         twice = sorted({label for label in listed if listed.count(label) > 1})
         if twice:
             raise RefusedError(
-                f"expected --categories to be different answers, got {twice[0]!r} twice"
+                f"expected --categories with every answer once, got {twice[0]!r} twice"
             )
     else:
         k = read_int(text)

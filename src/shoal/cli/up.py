@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
     from shoal.service.ops.up import Job, Local, TrialSurvey
 
-_WHAT = "What is asked"
+_WHAT = "The survey"
 _WHO = "Who answers"
 _QUESTION = "How often did you feel lonely last week?"
 _ANSWERS = "never, rarely, sometimes, often, all the time"
@@ -34,8 +34,8 @@ _HIGHEST = 65_534
 _LOOK_EVERY = 2.0
 _INVENTED = "the people and their answers are invented; what they sent, and how, is real"
 _NOT_APART = (
-    "one machine has both parties and unprotected keys: whoever reads the directory is left with "
-    "the local epsilon alone"
+    "one machine has both parties and unprotected keys: against anybody who reads the "
+    "directory only the local ε0 holds"
 )
 
 
@@ -43,24 +43,24 @@ class UpOptions(Options):
     """What is asked, who answers, and when it stops."""
 
     directory: Path = option(
-        "Where it is kept; taken up again if it exists.", name="DIR", default=Path("shoal-up")
+        "Its directory; an existing one is continued.", name="DIR", default=Path("shoal-up")
     )
-    simulate: int | None = option("Let so many invented people answer.", _WHO, keyword="people")
+    simulate: int | None = option("Let this many invented people answer.", _WHO, keyword="people")
     question: str | None = option("The question of a new survey.", _WHAT, "TEXT")
-    categories: str | None = option(
-        "Its answers, separated by commas.", _WHAT, "A,B,…", keyword="answers"
+    categories: str | None = option("Its answers: A,B,…", _WHAT, "A,B,…", keyword="answers")
+    epsilon: float | None = option("The ε that it promises to everybody; default: 1.", _WHAT)
+    delta: float | None = option("The δ that goes with it; default: 1e-6.", _WHAT)
+    randomizer: str | None = option("Use this randomizer instead of the best.", _WHAT, "NAME")
+    port: int | None = option(
+        "The shuffler's port, and the next one for the analyzer; default: any free ones."
     )
-    epsilon: float | None = option("What it promises to everybody; 1.", _WHAT)
-    delta: float | None = option("At this delta; 1e-6.", _WHAT)
-    randomizer: str | None = option("Take this one instead of the best.", _WHAT, "NAME")
-    port: int | None = option("The shuffler's port, the analyzer's is the next; any.")
     once: bool = option("Stop when the result is published.")
     json: bool = option("Print JSON; with --once.")
 
     rules = (
-        Needs("json", ("once",), "it prints one result"),
-        Needs("once", ("simulate",), "it ends with a result, of so many people"),
-        Needs("categories", ("question",), "what these are the answers to"),
+        Needs("json", ("once",), "then there is one result to print"),
+        Needs("once", ("simulate",), "the people whose result it waits for"),
+        Needs("categories", ("question",), "the question that these answer"),
         Needs("question", ("categories",), "its answers, A,B,…"),
     )
 
@@ -90,10 +90,10 @@ class UpOptions(Options):
 
 @command(app, COLLECT, server="shoal up")
 def up(options: UpOptions) -> None:
-    """Shuffler, worker and analyzer on this machine, with keys, a survey and people if wanted.
+    """Run a shuffler, worker and analyzer here, with keys, a survey and invented people.
 
-    Ctrl-C stops it; the same command goes on with the same keys, survey and results. Keys are not
-    protected, and one person has both parties: for trying out, not for real answers.
+    Ctrl-C stops it; the same command continues with the same keys, survey and results. Keys are
+    not protected, and one person has both parties: for trying out, not for real answers.
     """
     began = time.monotonic()
     from shoal.service.ops import up as local
@@ -103,8 +103,8 @@ def up(options: UpOptions) -> None:
     if Embedded(directory=options.directory).ports() is not None:
         for name in options.only("question", "epsilon", "delta", "randomizer", "port"):
             raise RefusedError(
-                f"{options.directory} has a survey already, and --{name} cannot change it: leave "
-                "it out, or choose another directory"
+                f"{options.directory} has a survey already, and --{name} cannot change it: "
+                f"leave out --{name}, or choose another directory"
             )
     staying = False
     try:
@@ -115,8 +115,8 @@ def up(options: UpOptions) -> None:
             target = services.survey.batches.target
             if options.once and (options.simulate or target) < target:  # no result would come
                 raise RefusedError(
-                    f"the survey in {options.directory} closes a batch at {target:,} reports: give "
-                    f"--simulate {target} or more, or leave --once out"
+                    f"the survey in {options.directory} closes a batch at {target:,} "
+                    f"reports: give --simulate {target} or more, or leave out --once"
                 )
             if not options.json:
                 _introduce(services)
@@ -131,7 +131,7 @@ def up(options: UpOptions) -> None:
     except KeyboardInterrupt:
         if not options.json:
             again = shlex.quote(str(options.directory))
-            console().print(f"Stopped. Go on with: shoal up {again}")
+            console().print(f"Stopped. Continue with: shoal up {again}")
         if not staying:
             raise
 
@@ -201,14 +201,16 @@ def missing_scripts() -> list[str]:
     """A warning if the pages lack their scripts."""
     from shoal.web import assets
 
-    without = f"nobody can answer in a browser, the pages' scripts are missing: {assets.BUILD}"
+    without = (
+        f"nobody can answer in a browser, because the pages' scripts are missing: {assets.BUILD}"
+    )
     return [without] if assets.unbuilt() else []
 
 
 def _introduce(services: Local) -> None:
     """Say what is started, where, and what it does not protect."""
     page, survey = console(), services.survey
-    made = f"{'Made' if services.new else 'Goes on with'} {services.embedded.directory}"
+    made = f"{'Made' if services.new else 'Continues'} {services.embedded.directory}"
     page.print(f"{made}: keys of a shuffler and an analyzer, and a survey.", soft_wrap=True)
     page.print(f"note: {_NOT_APART}", style="yellow")
     for warning in missing_scripts():
@@ -252,8 +254,8 @@ def invite(services: Local) -> None:
         "",
         "In a browser:",
         "",
-        f"  {page}    the page to answer on",
-        f"  {analyzer}/dashboard    what comes of it",
+        f"  {page}    the page where people answer",
+        f"  {analyzer}/dashboard    the results",
         f"  {services.embedded.directory}/dashboard: the link that shows its operator more",
         *[f"  {services.embedded.directory}/invitations: of {len(spare)} people"] * bool(spare),
         "",

@@ -37,43 +37,47 @@ class WalkOptions(Options):
     """The graph, the walk on it, and the adversary; or the graphs to compare."""
 
     graph: Path | None = option(
-        "Who knows whom, both ways: lines of two node numbers, CSV, .npz, or .gz.",
+        "Who knows whom, both ways: lines of two node numbers, as text, CSV or .npz (also .gz).",
         name="GRAPH",
         default=None,
     )
-    rounds: int | None = option("How often reports are passed on.", _WANTED)
+    rounds: int | None = option("Number of times that reports are passed on.", _WANTED)
     epsilon: float | None = option("ε; the answer is the number of rounds.", _WANTED)
-    delta: float | None = option("δ; the smaller of 1e-6 and 1/(10 n) if not given.", _WANTED)
-    local_epsilon: float | None = option("ε0 of each report by itself; 1 if not given.", _DEVICES)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _WANTED)
+    local_epsilon: float | None = option("ε0 of each report by itself; default: 1.", _DEVICES)
     randomizer: str | None = option(
-        "A known randomizer: grr, hadamard, laplace, …", _DEVICES, "NAME"
+        "A randomizer by name: grr, hadamard, laplace, …", _DEVICES, "NAME"
     )
-    k: int | None = option("Its number of answers; for vectors, the dimension.", _DEVICES)
+    k: int | None = option("Number of answers; for vectors, the dimension.", _DEVICES)
     bounds: Bounds | None = option("Bounds of a randomizer of numbers.", _DEVICES)
     report_bytes: int | None = option(
-        "Size of a message, for the cost; 1024 if not given.", _DEVICES
+        "Size of a message in bytes, for the cost; default: 1024.", _DEVICES
     )
-    largest_component: bool = option("Keep the largest part that hangs together.", _GRAPH)
-    keep_loops: bool = option("Nodes listed as their own neighbours are.", _GRAPH)
-    kind: Kind | None = option("How the next holder is drawn; simple if not given.", _GRAPH)
-    lazy: bool = option("Short for --kind lazy: stay half the time.", _GRAPH)
+    largest_component: bool = option("Keep only the largest connected component.", _GRAPH)
+    keep_loops: bool = option("Keep edges from a node to itself.", _GRAPH)
+    kind: Kind | None = option("How the next holder is drawn; default: simple.", _GRAPH)
+    lazy: bool = option("Short for --kind lazy: a report stays half of the time.", _GRAPH)
     offline: float | None = option(
-        "The probability that a peer misses a round; reports wait.", _GRAPH
+        "Probability that a peer is offline in a round; its reports wait.", _GRAPH
     )
-    overlay: bool = option("Instead of GRAPH: which graph to build for --n people.", _CHOSEN)
-    n: int | None = option("How many people: 100000 or 1e5.", _CHOSEN)
-    degree: int | None = option("Neighbours that a peer may have; 16 if not given.", _CHOSEN)
+    overlay: bool = option("Instead of GRAPH: compare graphs to build for --n people.", _CHOSEN)
+    n: int | None = option("Number of people: 100000 or 1e5.", _CHOSEN)
+    degree: int | None = option("Largest number of neighbours of a peer; default: 16.", _CHOSEN)
     view: View | None = option(
-        "The server sees final holders, or who passes to whom (simulated).", _AGAINST
+        "The server sees the final holders, or all traffic between peers (simulated).", _AGAINST
     )
-    submit: Submit | None = option("Holders submit all they hold, or one report.", _AGAINST)
+    submit: Submit | None = option("Holders submit all reports they hold, or one.", _AGAINST)
     collusion: float | None = option(
-        "The probability that a new holder works for the server.", _AGAINST
+        "Probability that a new holder works for the server.", _AGAINST
     )
-    user: int | None = option("Whom to follow with --view traffic: a node of the file.", _AGAINST)
-    runs: int | None = option("Simulated runs with --view traffic; 2000 if not given.", _AGAINST)
-    simulate: bool = option("Walk it once: loads and what arrives.")
-    seed: int | None = option("Of what is simulated or drawn.")
+    user: int | None = option(
+        "With --view traffic: the person to account for, a node of the file.", _AGAINST
+    )
+    runs: int | None = option(
+        "With --view traffic: number of simulated runs; default: 2000.", _AGAINST
+    )
+    simulate: bool = option("Simulate one walk: loads, and reports that arrive.")
+    seed: int | None = option("Seed of everything that is simulated or drawn.")
     plot: Path | None = option("Draw ε against rounds (.svg, .png).")
 
     rules = (
@@ -88,12 +92,12 @@ class WalkOptions(Options):
         ),
         Excludes("overlay", ("graph",), "--overlay compares graphs to build"),
         Required("n", "how many people pass reports on", when=("overlay",)),
-        Required("graph", "a file that says who knows whom (or say --overlay)", ("overlay",)),
-        Needs("n", ("overlay",), "a graph says itself how many people there are"),
-        Needs("degree", ("overlay",), "a graph says itself who knows whom"),
-        Excludes("rounds", ("epsilon",), "--rounds asks for ε and --epsilon for rounds"),
-        Needs("k", ("randomizer",), "what it belongs to"),
-        Needs("bounds", ("randomizer",), "what they belong to"),
+        Required("graph", "a file of who knows whom (or give --overlay)", ("overlay",)),
+        Needs("n", ("overlay",), "a graph already has its people"),
+        Needs("degree", ("overlay",), "a graph already has its neighbours"),
+        Excludes("rounds", ("epsilon",), "--rounds computes ε, --epsilon computes the rounds"),
+        Needs("k", ("randomizer",), "the randomizer with k answers"),
+        Needs("bounds", ("randomizer",), "the randomizer of numbers"),
         Excludes("lazy", ("kind=simple", "kind=metropolis"), "give --lazy or --kind, not both"),
         Excludes("view=traffic", ("submit=single", "collusion"), _ONE_AT_A_TIME),
         Excludes("submit=single", ("collusion",), _ONE_AT_A_TIME),
@@ -104,11 +108,11 @@ class WalkOptions(Options):
         ),
         Required(
             "rounds",
-            "beside this adversary there is no limit to come close to",
+            "there is no default against this adversary",
             unless=("epsilon",),
             when=("view=traffic", "submit=single", "collusion"),
         ),
-        Needs("user", ("view=traffic",), "other answers are for everybody"),
+        Needs("user", ("view=traffic",), "otherwise the answer holds for everybody"),
     )
 
     def only(self, *names: str) -> dict[str, Any]:
@@ -176,17 +180,17 @@ def _graph(options: WalkOptions, kind: Kind) -> Graph:
     if isolated.size:
         name = graph.labels[isolated[0]]
         raise RefusedError(
-            f"node {name} of {path} has no neighbour: leave it out, or say --largest-component"
+            f"node {name} of {path} has no neighbour: leave it out, or give --largest-component"
         )
     if not graph.connected:
         raise RefusedError(
-            f"{path} falls into {graph.components:,} parts that no report can leave: say "
+            f"{path} has {graph.components:,} components that no report can leave: give "
             "--largest-component"
         )
     if graph.bipartite and kind == "simple":
         raise RefusedError(
-            f"{path} is bipartite: after an even number of rounds reports are back on their own "
-            "side, however many there are; say --lazy"
+            f"{path} is bipartite: after an even number of rounds every report is back on "
+            "its own side; give --lazy"
         )
     return graph
 

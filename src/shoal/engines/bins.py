@@ -112,7 +112,7 @@ class Bins:
                 checks.refuse(not covers, expected, bins=f"{bins[0]} to {bins[-1]}")  # type: ignore[index]
             dates = of_dates
         if limits is None:
-            expected = f"public bounds (low, high) beside bins={bins!r}"
+            expected = f"public bounds (low, high) with bins={bins!r}"
             raise InvalidArgumentError("bounds", None, expected)
         numbers = edges or limits
         whole = dates or (not real and all(isinstance(number, int) for number in numbers))
@@ -122,7 +122,7 @@ class Bins:
             return cls._calendar(str(bins), *map(int, limits))
         if bins == "auto":
             if epsilon is None:
-                expected = "bins by number or edges: auto goes by epsilon, and there is none"
+                expected = "a number of bins, or their edges: auto needs epsilon, and there is none"
                 raise InvalidArgumentError("bins", bins, expected)
             most = worthwhile(n, epsilon)
             return cls._automatic(limits[0], limits[1], most, whole=whole, dates=dates)
@@ -176,7 +176,7 @@ class Bins:
         if whole:
             places[-1] += 1
         rising = all(low < high for low, high in pairwise(places))
-        expected = "edges one above the other, apart by more than rounding"
+        expected = "rising edges, apart by more than rounding"
         checks.refuse(not rising, expected, bins=", ".join(f"{edge:g}" for edge in places[:4]))
         made = cls(tuple(places), (), whole=whole, dates=dates)
         return replace(made, labels=tuple(made.label(i, i) for i in range(len(places) - 1)))
@@ -417,7 +417,7 @@ class Binned(Categorical):
             bins=made,
         )
 
-    def asked(self, quantiles: Quantiles | None, ranges: Ranges | None) -> Binned:
+    def with_statistics(self, quantiles: Quantiles | None, ranges: Ranges | None) -> Binned:
         """The same, of which these quantiles and counts of ranges are wanted."""
         expected = "quantiles strictly between 0 and 1, such as 0.25, 0.5, 0.75"
         levels: Any = () if quantiles is None else np.atleast_1d(np.asarray(quantiles))

@@ -491,7 +491,7 @@ class Vectors(Coded):
 
 def changed(name: str) -> InvalidArgumentError:
     """The second reading found what the first did not."""
-    return InvalidArgumentError("column", name, "data that stays the same while it is read")
+    return InvalidArgumentError("column", name, "data that does not change while it is read")
 
 
 def people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str = "") -> int:
@@ -565,9 +565,9 @@ def vector_names(
     distinct = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
     checks.refuse(len(names) < 2 or not distinct, expected, columns=columns)
     for name, value in unwanted.items():
-        expected = f"no {name} beside columns, which are one vector and have a norm"
+        expected = f"no {name} with columns, which are one vector and have a norm"
         checks.refuse(value is not None, expected, **{name: value})
-    expected = "a norm beside columns: the public length that no vector is longer than"
+    expected = "a norm with columns: the largest length of a vector, which is public"
     checks.refuse(norm is None, expected, norm=norm)
     for name, value in single.items():
         if isinstance(value, Mapping):
@@ -622,7 +622,7 @@ def coded(
     for name in names:
         bounded = chosen(bounds, name) is not None and chosen(bins, name) is None
         number = norm is not None or bounded
-        expected = f"no mean of {name} beside several reports per person ({PADDED})"
+        expected = f"no mean of {name} with several reports per person ({PADDED})"
         checks.refuse(padded and number, expected, column=name)
     if norm is not None:
         return [Vectors.bounded(columns.rows(names), norm, drop_nulls=drop_nulls)]
@@ -631,14 +631,14 @@ def coded(
         values = columns.column(name, by)
         listed, limits = chosen(categories, name), chosen(bounds, name)
         cut = cast("Binning | None", chosen(bins, name))
-        asked: dict[str, Any] = {
+        statistics: dict[str, Any] = {
             "quantiles": chosen(quantiles, name),
             "ranges": chosen(ranges, name),
         }
-        for what, wish in asked.items():
+        for what, wish in statistics.items():
             several = isinstance(quantiles if what == "quantiles" else ranges, Mapping)
             wrong = wish is not None and cut is None and (several or bins is None)
-            checks.refuse(wrong, f"bins beside {what} of {name}", **{what: wish})
+            checks.refuse(wrong, f"bins with {what} of {name}", **{what: wish})
         if cut is not None:
             from shoal.engines.bins import Binned
 
@@ -646,7 +646,7 @@ def coded(
             checks.refuse(listed is not None, expected, bins=cut)
             each = None if epsilon is None else epsilon / len(names)
             binned = Binned.of(values, cut, limits, drop_nulls=drop_nulls, epsilon=each)
-            made.append(binned.asked(**asked))
+            made.append(binned.with_statistics(**statistics))
         elif limits is None:
             made.append(
                 Choices.of(
@@ -735,7 +735,7 @@ class Answers:
         wrong = not insisted and many > MOST_PUBLIC
         if not wrong and not insisted and self.measured:
             wanted, wrong = "no numbers that are not whole", True
-        insist = "public_list / --public-list takes it all the same"
+        insist = "public_list / --public-list takes it anyway"
         checks.refuse(wrong, f"{wanted} {taken} ({instead}; {insist})", **{argument: name})
 
     def require_few(self, name: str) -> None:
@@ -799,14 +799,14 @@ class Table:
         unknown = ids.null_count() + (int(ids.is_nan().sum()) if ids.dtype.is_float() else 0)
         require_owners(person, unknown)
         shuffled = rows[bits.permutation(rows.height)]
-        kept = shuffled.filter(pl.int_range(pl.len()).over(person) < reports).drop(person)
-        missing = ids.n_unique() * reports - kept.height
-        return Table(pl.concat([kept, kept.clear(missing)]).lazy())
+        sample = shuffled.filter(pl.int_range(pl.len()).over(person) < reports).drop(person)
+        missing = ids.n_unique() * reports - sample.height
+        return Table(pl.concat([sample, sample.clear(missing)]).lazy())
 
 
 def require_owners(person: str, unknown: int) -> None:
     """No row is nobody's."""
-    expected = f"a person in every row of the column ({unknown:,} rows are nobody's)"
+    expected = f"a person in every row of the column ({unknown:,} rows have none)"
     checks.refuse(unknown, expected, person=person)
 
 

@@ -79,24 +79,24 @@ class Files:
         names = [os.fspath(place) for place in places]
         checks.refuse(not names, "at least one file", data="none")
         name = ", ".join(names)
-        found = [each for place in names for each in _expanded(place, elsewhere=elsewhere)]
-        empty = [each for each in found if "://" not in each and not any(_inside(Path(each)))]
+        expanded = [each for place in names for each in _expanded(place, elsewhere=elsewhere)]
+        empty = [each for each in expanded if "://" not in each and not any(_inside(Path(each)))]
         checks.refuse(empty, "a directory with files in it", data=next(iter(empty), None))
         # Of a directory elsewhere is only known that what is below it is its own.
-        away = (PurePosixPath(each.removeprefix("file://")) for each in found if "://" in each)
-        here = (path.resolve() for path in cls(tuple(found), "", name).paths)
+        away = (PurePosixPath(each.removeprefix("file://")) for each in expanded if "://" in each)
+        here = (path.resolve() for path in cls(tuple(expanded), "", name).paths)
         files = Counter[PurePath]([*away, *here])
         twice = [each for each in files if files[each] > 1 or files.keys() & {*each.parents}]
         expected = f"every file once ({next(iter(twice), None)} comes again)"
         checks.refuse(twice, expected, data=name)
         if form is None:
-            forms = [_format(each, formats) for each in found]
+            forms = [_format(each, formats) for each in expanded]
             mixed = f"files and directories of one format, {' or '.join(formats)}"
             checks.refuse(len(set(forms)) > 1, mixed, data=name)
             form = forms[0]
         expected = f"one of {', '.join(formats)}"
         checks.refuse(form not in formats, expected, format=form)
-        return cls(tuple(found), form, name)
+        return cls(tuple(expanded), form, name)
 
     @classmethod
     def of(cls, data: object) -> Files | None:
@@ -172,8 +172,8 @@ def spooled(stream: IO[bytes], form: str | None = None) -> Iterator[Files]:
             shutil.copyfileobj(stream, file, _BLOCK)
         with path.open("rb") as file:
             begins = file.read(max(map(len, _MAGIC)))
-        told = next((each for magic, each in _MAGIC.items() if begins.startswith(magic)), None)
-        form = form or told or "csv"
+        detected = next((each for magic, each in _MAGIC.items() if begins.startswith(magic)), None)
+        form = form or detected or "csv"
         checks.refuse(form not in FORMATS, f"one of {', '.join(FORMATS)}", format=form)
         name = "standard input"
         checks.refuse(not begins, "a table", data=f"{name} without any data")
@@ -234,8 +234,8 @@ def _format(place: str, formats: Sequence[str]) -> str:
     """
     if "://" in place:
         return _by_ending(place) or "parquet"
-    found = {_by_ending(str(path)) for path in _inside(Path(place))}
-    form = found.pop() if len(found) == 1 else None
+    kinds = {_by_ending(str(path)) for path in _inside(Path(place))}
+    form = kinds.pop() if len(kinds) == 1 else None
     if form not in formats:
         endings = [*formats, *(end for end, of in _OTHER_ENDINGS.items() if of in formats)]
         listed = ", ".join(f".{ending}" for ending in endings)

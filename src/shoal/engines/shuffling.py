@@ -10,12 +10,12 @@ from shoal.randomness import Randomness
 from shoal.values import Batch, Envelopes
 
 RUN_HERE = (
-    "randomized here on behalf of the devices: whoever ran this saw the true answers, "
-    "and the guarantee is about what is published"
+    "randomized here on behalf of the devices: this process saw the true answers, and the "
+    "guarantee is about what is published"
 )
 ORDERLESS = (
-    "the reports were counted, and counts do not depend on an order: "
-    "what is released is the same for every permutation of the reports"
+    "the reports were counted, and counts do not depend on their order: every permutation "
+    "of the reports gives the same result"
 )
 
 

@@ -432,13 +432,15 @@ def _most_tasks(session: Any, counting: Counting, bits: Randomness) -> int:  # n
         advice = f"{DIRECT}={wanted}m"
         advice += f" and {MESSAGE}={wanted + 1}" if size > message else ""
         expected = (
-            f"counts that a task returns by itself: {cells:,} cells are {size:,} bytes, and more "
-            f"than {min(direct, message):,} would be stored by executors, perhaps on disk (make "
-            f"the session with {advice}, or ask for fewer answers)"
+            f"counts that fit into a task's own result: {cells:,} cells are {size:,} bytes, "
+            f"and executors would store more than {min(direct, message):,}, perhaps on disk "
+            f"(make the session with {advice}, or ask for fewer answers)"
         )
         raise InvalidArgumentError("cells", cells, expected)
     together = results // _RESERVE if results else _UNITS["g"]
-    expected = f"room for one task's counts in the driver (make the session with {RESULTS} larger)"
+    expected = (
+        f"space for one task's counts in the driver (make the session with a larger {RESULTS})"
+    )
     checks.refuse(size > together, expected, cells=cells)
     return together // size  # at least one, and far from too many for Spark to count
 
@@ -577,13 +579,13 @@ def _versions_of(modules: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[A
 
         for _ in batches:
             pass
-        found = {}
+        installed = {}
         for name in modules:
             try:
-                found[name] = importlib.import_module(name).__version__
+                installed[name] = importlib.import_module(name).__version__
             except ImportError:
-                found[name] = None
-        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(found)]})
+                installed[name] = None
+        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(installed)]})
 
     versions.__module__ = "__main__"  # sent as it is, not by its name in a module of ours
     return versions

@@ -88,18 +88,18 @@ def require_java() -> None:
     path = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if path is None:
         where = f"in JAVA_HOME, which is {home}" if home else "on the PATH"
-        reason = f"it runs on Java {OLDEST_JAVA} or newer, and there is none {where}"
+        reason = f"it needs Java {OLDEST_JAVA} or newer, and there is none {where}"
         raise EngineError("Spark", reason, _GET_JAVA)
     try:
-        said = subprocess.run(  # noqa: S603 - the Java that Spark would start
+        output = subprocess.run(  # noqa: S603 - the Java that Spark would start
             [path, "-version"], capture_output=True, text=True, timeout=60, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+        output = ""
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        found = f"version {version[1]}" if version else "no Java that tells its version"
-        reason = f"it runs on Java {OLDEST_JAVA} or newer, and {path} is {found}"
+        java = f"version {version[1]}" if version else "of an unknown version"
+        reason = f"it needs Java {OLDEST_JAVA} or newer, and {path} is {java}"
         raise EngineError("Spark", reason, _GET_JAVA)
 
 
@@ -124,9 +124,9 @@ def _classic(master: str, log: IO[str]) -> Any:  # noqa: ANN401 - Spark's own
     except EngineError as error:
         log.seek(0)
         lines = [line.strip() for line in log if line.strip() and not line.startswith("\tat ")]
-        said = "; ".join([error.reason, *lines[-_LAST_LINES:]])
-        advice = f"is {master} the master, and does it run? (--master)"
-        raise EngineError("Spark", f"its session did not start ({said})", advice) from None
+        reason = "; ".join([error.reason, *lines[-_LAST_LINES:]])
+        advice = f"check that {master} is the master and that it runs (--master)"
+        raise EngineError("Spark", f"its session did not start ({reason})", advice) from None
 
 
 def frame(spark: Any, files: Files) -> Any:  # noqa: ANN401 - Spark's own

@@ -158,7 +158,8 @@ class LearningGuarantee(Run, Explained):
         warnings: tuple[str, ...] = ()
         if self.delta >= 1 / self.n:
             some = plural(self.n, "example")
-            warnings += (f"δ is not smaller than 1/n: one of {some} could be printed",)
+            instead = f"publishing one of {some}, drawn at random, would pass too"
+            warnings += (f"δ is not smaller than 1/n: {instead}",)
         if self.sampling is Sampling.PERMUTATION and self.theorem.endswith("no amplification"):
             if self.blocks == 1:
                 advice = "an epoch is a single step, and there is no order to hide"
@@ -227,7 +228,7 @@ class Refused:
         """The reason in a few words."""
         if isinstance(self.error, UnreachableTargetError):
             return self.error.reason
-        return "the batch does not divide n"
+        return "the batch size does not divide n"
 
     def __str__(self) -> str:
         return f"{self.sampling}: {self.error}"
@@ -500,7 +501,7 @@ def _guarantee(
     best = min(_routes(run, every=False), key=_value)
     reached = _value(best)
     if reached > LARGEST_EPSILON:
-        shown = f"{reached:.3g}" if math.isfinite(reached) else "beyond all numbers"
+        shown = f"{reached:.3g}" if math.isfinite(reached) else "too large for double precision"
         raise UnreachableTargetError(
             f"a guarantee with noise multiplier {run.noise_multiplier:g}",
             f"epsilon would be {shown}, and over {LARGEST_EPSILON:g} it guarantees nothing",

@@ -55,7 +55,7 @@ from shoal.values import Array
 Order = npt.NDArray[np.int64]
 Label = object
 
-OWN_LOSSES = "the mean losses of the fit, which are the examples' own, are not published"
+OWN_LOSSES = "the mean losses of the fit come from the examples themselves, and are not published"
 SUMMANDS = 4  # of a normal number
 PUBLIC_LABELS = (
     "which two labels there are is treated as public: they were taken from the answers (name them: "

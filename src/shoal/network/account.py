@@ -86,14 +86,17 @@ TRUST = {
     "final": "the server sees who holds a report in the end, not who passed it to whom",
     "traffic": "the server sees who passes to whom in every round, not which report",
 }
-_EDGES = "every edge is used in both directions, and the next holder drawn among neighbours alike"
+_EDGES = (
+    "every edge is used in both directions, and the next holder is drawn uniformly among the "
+    "neighbours"
+)
 _ALONE = "nobody who passes reports on works for the server"
 _TIMES = "submissions carry nothing but holder and reports: no order, no time"
 _ONE_SIMULATION = (
-    "the probability that the simulation misleads is part of δ, once: the smallest ε of several "
-    "simulations is no bound"
+    "δ includes the probability that the simulation misleads, once: the smallest ε of "
+    "several simulations is no bound"
 )
-_UNLINKED = "holders re-encrypt: a message that comes in looks like none that goes out"
+_UNLINKED = "holders re-encrypt: no message that leaves looks like one that came in"
 
 _FRACTIONS = (0.5, 0.9, 0.99, 1.0)
 _MOST_ROUNDS = 100_000
@@ -270,7 +273,7 @@ class WalkAccountant:
     def _routes(self, rounds: int, quantile: float, user: int | None) -> tuple[Route, ...]:
         count = law.point_count(self.reports.own)
         if self._named:
-            checks.refuse(quantile != 1.0, "quantile=1 beside named colluders", quantile=quantile)
+            checks.refuse(quantile != 1.0, "quantile=1 with named colluders", quantile=quantile)
             walk, colluders = cast("Walk", self.walk), cast("Sequence[int]", self.collusion)
             return self._along(*named_colluders(walk, rounds, colluders, user=user, count=count))
         spread = self.locations.after(rounds)

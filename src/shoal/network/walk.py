@@ -43,12 +43,12 @@ UNIT = 2.0**-53  # the relative error of one rounding
 _ROUNDINGS = 8  # of an entry of a kernel that is not a sum
 _ABSENT = 4  # roundings more: the stay is a sum, a product, and added to what arrives
 _METROPOLIS_NOTE = (
-    "Metropolis-Hastings makes loads even, not reports more private, and mixes far more slowly "
-    "than the simple walk where degrees differ"
+    "Metropolis-Hastings makes loads even, not reports more private, and mixes far more "
+    "slowly than the simple walk where degrees differ"
 )
 _ONLINE_NOTE = (
-    "with random absences the reports of a round are stuck together: account for them given "
-    "who was online (Absences), not with the law of one report averaged over absences"
+    "with random absences, reports with the same holder wait together: account for them "
+    "given who was online (Absences), not with the law of one report averaged over absences"
 )
 
 

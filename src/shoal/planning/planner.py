@@ -56,7 +56,7 @@ _LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)
 _LARGEST_N = 10**12
 _ALIKE = 1.02
 _STRIDE = 2.0  # in logarithms
-_BY_NAME = "no ε0, and more noise than the others: chosen by its name only"
+_BY_NAME = "it has no ε0 and more noise than the others: it is used only if chosen by name"
 _LEAST_LEAN = 0.05  # epsilon: below, a share of pairs may be beyond any envelope
 _FEW = 16.0  # messages per person that are worth a note
 _NOTED = 0.1  # epsilon: below, the calibration takes longer than a note is worth
@@ -123,7 +123,7 @@ class Question:
         checks.refuse(many, expected, categories=self.categories)
         if self.norm is not None:
             if self.dimension is None:
-                raise InvalidArgumentError("norm", self.norm, "a norm beside dimension only")
+                raise InvalidArgumentError("norm", self.norm, "a norm only with dimension")
             _ = self.ball  # which checks them
         if self.bounds is not None:
             checks.bounds(*self.bounds)
@@ -466,7 +466,7 @@ class Plan(Tabular):
             alone = f"without that trust each report keeps {by_itself}"
         else:
             how = f"with {best.messages or 1.0:.4g} messages per person"
-            alone = "without that trust nothing holds: one person's messages give the datum away"
+            alone = "without that trust nothing holds: one person's messages reveal the datum"
             alone += f". An envelope has {best.openings:,} slots, {best.bytes:,} bytes in all"
         advice = (
             f"Run {best.name} {how}: {self.reason}. That keeps ε = {up(guarantee.epsilon)} at "
@@ -1062,7 +1062,10 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
         return (first, *others), "it is the only one possible"
     second, ratio = others[0].name, _error(others[0], bias) / _error(first, bias)
     if ratio < 1 and second in CALIBRATED:
-        return (first, *others), f"{second} has a smaller error, but no ε0: choose it by its name"
+        return (
+            first,
+            *others,
+        ), f"{second} has a smaller error, but no ε0: it is used only if chosen by name"
     crowd = f"{bias:,} dishonest {'person' if bias == 1 else 'people'}"
     error = f"error, with what {crowd} can add," if bias else "error"
     if ratio <= _ALIKE:

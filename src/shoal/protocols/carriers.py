@@ -389,8 +389,10 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
     def _slack(self, n: int) -> float:
         """What the tables round off, and envelopes that are too small."""
         drawn = self._pairs.error + self.carriers * self._clump_error
-        held = _overflow(self.k, self._noise, self.people, self.carriers, self.fewest, self.slots)
-        return min(n, self.people) * (drawn + held)
+        overflow = _overflow(
+            self.k, self._noise, self.people, self.carriers, self.fewest, self.slots
+        )
+        return min(n, self.people) * (drawn + overflow)
 
     @property
     def _clump_error(self) -> float:

@@ -201,12 +201,12 @@ class ColumnResult:
 
     def to_dict(self) -> Record:
         """Plain values."""
-        asked: Record = {}
+        statistics: Record = {}
         if self.bins is not None:
             quantiles, ranges = self.statistics
-            asked["quantiles"] = [quantile.to_dict() for quantile in quantiles]
-            asked["ranges"] = [count.to_dict() for count in ranges]
-            asked["levels"] = [
+            statistics["quantiles"] = [quantile.to_dict() for quantile in quantiles]
+            statistics["ranges"] = [count.to_dict() for count in ranges]
+            statistics["levels"] = [
                 described(each) | attributes(each, *_SIZES, "slots") for each in self.levels
             ]
         return {
@@ -215,7 +215,7 @@ class ColumnResult:
             "randomizer": described(self.randomizer)
             | attributes(self.randomizer, *_SIZES, "slots"),
             "estimates": self.records(),
-            **asked,
+            **statistics,
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }

@@ -37,13 +37,13 @@ ASSUMED = "crowd assumed, not checked"
 CODE_BYTES = 16
 CODE_SPENT, CODE_UNKNOWN, CODE_REVOKED = "code_spent", "code_unknown", "code_revoked"
 CODE_PROBLEMS = {
-    CODE_SPENT: "another report came with the code of this invitation, which counts once",
-    CODE_UNKNOWN: "this survey knows no such invitation; it may be another survey's",
-    CODE_REVOKED: "this invitation was revoked, or replaced by another; ask whoever invited you",
+    CODE_SPENT: "another report was sent with this invitation, and an invitation counts once",
+    CODE_UNKNOWN: "this survey has no such invitation; it may belong to another survey",
+    CODE_REVOKED: "this invitation was revoked or replaced; ask for another one where you got it",
 }
 _INVITER = (
-    "whoever invites makes up no people: together with the analyzer they could, and together with "
-    "the shuffler they could tell who took part"
+    "the inviter makes up no people: together with the analyzer the inviter could, and made-up "
+    "people hide nobody; together with the shuffler, the inviter could tell who took part"
 )
 MOST_ENTITLED = 10**10  # more people than there are
 _SECRET_BYTES = 16
@@ -177,7 +177,7 @@ class Invited(Admission):
     kind: ClassVar[str] = "invited"
     code_bytes: ClassVar[int] = CODE_BYTES
     enforced: ClassVar[str] = "checked by the shuffler"
-    trust: ClassVar[str] = f"{TRUST}; whoever invites does not make up people for the analyzer"
+    trust: ClassVar[str] = f"{TRUST}; the inviter makes up no people for the analyzer"
 
     entitled: int
 
@@ -196,7 +196,9 @@ class Invited(Admission):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Who is counted on, and what collusions give."""
-        checked = f"the shuffler takes one report for each code of {self.entitled:,} invited"
+        checked = (
+            f"the shuffler accepts one report for each code of {self.entitled:,} invited people"
+        )
         return f"{checked}; {_dishonest(self.dishonest)}", _INVITER
 
     @property
@@ -240,7 +242,7 @@ class Invitation:
             invitation = cls((number >> _CHECK_BITS).to_bytes(_SECRET_BYTES))
             if invitation._number == number:
                 return invitation
-        expected = f"the {_LENGTH} letters and digits of an invitation, as they were handed out"
+        expected = f"the {_LENGTH} letters and digits of an invitation, as it was handed out"
         raise InvalidArgumentError("invitation", "(not shown)", f"{expected}: check for a typo")
 
     @classmethod

@@ -66,9 +66,9 @@ class BatchHeader:
     def to_bytes(self) -> bytes:
         """The beginning of the file, up to the first record."""
         sections = [dict(zip(_COUNTS, section, strict=True)) for section in self.sections]
-        held = {"sections": sections} if len(sections) > 1 else sections[0]
+        counts = {"sections": sections} if len(sections) > 1 else sections[0]
         about = {"survey": str(self.survey), **attributes(self, "batch", *_LIMITS)}
-        written = canonical({**about, **held})
+        written = canonical({**about, **counts})
         return MAGIC + len(written).to_bytes(_LENGTH_BYTES, "big") + written
 
     @classmethod
@@ -127,8 +127,10 @@ class BatchFile:
         body = data[start + length :]
         batch = cls(header, body)
         if len(body) != batch.ends[-1]:
-            held = " and ".join(f"{records} records of {size}" for records, size in header.sections)
-            raise _malformed(f"{held} bytes")
+            content = " and ".join(
+                f"{records} records of {size}" for records, size in header.sections
+            )
+            raise _malformed(f"{content} bytes")
         return batch
 
     @property

@@ -81,7 +81,7 @@ class SurveyInUseError(ServiceError):
 
     def __init__(self, survey: str) -> None:
         self.survey = survey
-        super().__init__(f"survey {survey} has reports and cannot be removed; it ends by itself")
+        super().__init__(f"survey {survey} has reports and cannot be removed; it closes at its end")
 
 
 class SurveyClosedError(ServiceError):
@@ -90,7 +90,7 @@ class SurveyClosedError(ServiceError):
     def __init__(self, survey: str, reason: str) -> None:
         self.survey = survey
         self.reason = reason
-        super().__init__(f"survey {survey} takes no reports now: {reason}")
+        super().__init__(f"survey {survey} accepts no reports now: {reason}")
 
 
 class UnknownBatchError(ServiceError):
@@ -98,7 +98,7 @@ class UnknownBatchError(ServiceError):
 
     def __init__(self, batch: str) -> None:
         self.batch = batch
-        super().__init__(f"unknown batch {batch}; list the batches that can be collected")
+        super().__init__(f"unknown batch {batch}; list the batches that are ready")
 
 
 class LeaseLostError(ServiceError):
@@ -106,7 +106,7 @@ class LeaseLostError(ServiceError):
 
     def __init__(self, work: str) -> None:
         self.work = work
-        super().__init__(f"the lease on {work} was lost; drop the result, nothing of it was kept")
+        super().__init__(f"the lease on {work} was lost; drop the result, nothing of it was stored")
 
 
 class NotReadyError(ServiceError):
@@ -125,8 +125,8 @@ class AlreadyCollectedError(ServiceError):
     def __init__(self, batch: str) -> None:
         self.batch = batch
         super().__init__(
-            f"batch {batch} was collected by another request; a batch is released once, "
-            "resume the collection that began with it"
+            f"batch {batch} was collected by another request; a batch is released once, so "
+            "resume the collection that requested it first"
         )
 
 

@@ -45,8 +45,8 @@ class ProcessesLostError(ServiceError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the processes that do the work were killed twice; "
-            "look for a lack of memory, or work with fewer of them"
+            "the worker processes were killed twice; check for a lack of memory, or use "
+            "fewer of them"
         )
 
 
@@ -164,7 +164,7 @@ class Pool(AbstractContextManager["Pool"]):
         parts: dict[int, list[bytes]] = defaultdict(list)
         counts: Counter[int] = Counter()
         for length in np.unique(lengths).tolist():  # one, unless slots may be left out
-            sections, places = wire.held(length), np.flatnonzero(lengths == length)
+            sections, places = wire.sections_of(length), np.flatnonzero(lengths == length)
             if not sections:
                 continue
             rows = _rows([opened[place] or b"" for place in places], length)

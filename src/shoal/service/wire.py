@@ -158,7 +158,7 @@ class Wire:
         """Bytes of every report."""
         return self.outer.size
 
-    def held(self, length: int) -> tuple[Section, ...]:
+    def sections_of(self, length: int) -> tuple[Section, ...]:
         """The sections of a report whose content has so many bytes; none if no report's has."""
         size = length - self.token_bytes
         if self.absent is None:
@@ -185,7 +185,7 @@ class Wire:
     def open_report(self, report: bytes, pair: KeyPair) -> tuple[int, bytes]:
         """The number of the analyzer's key, and the sealed messages; the token is cut off."""
         opened = self.outer.open(report, pair)
-        sections = self.held(len(opened))
+        sections = self.sections_of(len(opened))
         if not sections:
             raise NotOpenableError
         sealed = opened[: sections[-1].end]

@@ -37,14 +37,16 @@ Table = object  # whatever shoal.run reads: a frame, an Arrow table, the paths o
 
 GROUPS_PUBLIC = "who is in which group is treated as public, and so are the sizes of the groups"
 ONLY_GIVEN = (
-    "uniform here means among the answers that somebody gave: an answer of nobody is not in the "
-    "list (categories lists all of them)"
+    "uniform here means among the answers that somebody gave: the list has no others "
+    "(categories lists all of them)"
 )
 CORRELATED = (
-    "the p-value takes the two answers of one person as independent; where they tend to be the "
-    "same, false alarms are rarer than the level says"
+    "the p-value treats the two answers of one person as independent; if they tend to "
+    "agree, false alarms are rarer than the level says"
 )
-INDEPENDENT = "p-value and power take people's answers as independent draws; the guarantee does not"
+INDEPENDENT = (
+    "p-value and power treat people's answers as independent draws; the guarantee does not"
+)
 # What is assumed of the people in two groups, where these are rows or tables.
 _ROWS = {
     APART: "each row is one person, so that nobody is in both groups",

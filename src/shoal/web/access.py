@@ -43,7 +43,7 @@ _LARGEST_FORM = 4096
 _SECONDS = 10.0
 _LONGEST_ADDRESS = 1000
 WRONG = (
-    "This token does not count: it is not one of this analyzer's, it has ended, or it was revoked. "
+    "This token is not valid: it belongs to another analyzer, has expired, or was revoked. "
     "You are not logged in."
 )
 MISSING = "Type or paste the token first. You are not logged in."

@@ -26,8 +26,8 @@ WRITTEN = Path(__file__).parent
 SCRIPTS = ("survey.js", "offline.js", "dashboard.js")
 BUILD = "run make browser in a clone of Shoal, then pip install '.[server]' there (again)"
 NOT_BUILT = (
-    "This page's script is missing: Shoal was installed here without it. "
-    f"Whoever runs the analyzer can mend that: {BUILD}."
+    "This page's script is missing: Shoal was installed here without it. The analyzer's "
+    f"operator can fix that: {BUILD}."
 )
 _MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _NAME = re.compile(r"[a-z][a-z0-9-]*\.(js|css)")

@@ -24,7 +24,7 @@ from shoal.service.survey.promise import MADE_UP, MadeUp, if_made_up
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-PATIENCE = 0.1  # seconds that a page waits for what may be there in a moment
+PAGE_TIMEOUT = 0.1  # seconds that a page waits for what may be there in a moment
 EVERY = 600.0  # seconds between two questions to a shuffler
 AFTER_FAILURE = 60.0
 QUARTERS = 4
@@ -61,7 +61,7 @@ class Background(Generic[Key, Value]):
     make: Callable[[Key], Value]
     lifetime: Callable[[Value], float] = lambda _: math.inf
     again: float = 60.0
-    patience: float = PATIENCE
+    timeout: float = PAGE_TIMEOUT
     timer: Callable[[], float] = time.monotonic
     _entries: dict[Key, _Entry[Value]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -73,7 +73,7 @@ class Background(Generic[Key, Value]):
     def all(self, keys: Iterable[Key]) -> dict[Key, Value | None]:
         """The values that are there in a moment, the same one for all of them."""
         entries = {key: self._begin(key) for key in keys}
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout
         for entry in entries.values():
             entry.done.wait(max(0.0, until - time.monotonic()))
         return {key: entry.value for key, entry in entries.items()}

@@ -34,7 +34,7 @@ from shoal.service.survey import Survey
 from shoal.values import MeanEstimate
 from shoal.web import assets, rendering
 from shoal.web.access import Access, Sessions, to_login
-from shoal.web.background import PATIENCE, Background, Crowd, Progress, ask_shuffler
+from shoal.web.background import PAGE_TIMEOUT, Background, Crowd, Progress, ask_shuffler
 from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline
 from shoal.web.downloads import FILES
 from shoal.web.snapshot import (
@@ -65,7 +65,7 @@ _TITLES = {
 class Dashboard:
     """The endpoints, and what they share.
 
-    ``patience`` is for how many seconds a page waits for what is asked or computed beside it.
+    ``timeout`` is for how many seconds a page waits for what is asked or computed beside it.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Dashboard:
         analyzer: AnalyzerPages,
         *,
         ask: Callable[[Survey], Progress] = ask_shuffler,
-        patience: float = PATIENCE,
+        timeout: float = PAGE_TIMEOUT,
     ) -> None:
         store = self._store = analyzer.store
         self._keyring = analyzer.keyring
@@ -85,10 +85,10 @@ class Dashboard:
         self._progress = Background[SurveyId, Progress](
             lambda name: ask(store.surveys.get(name)),
             lifetime=attrgetter("lifetime"),
-            patience=patience,
+            timeout=timeout,
         )
         self._crowds = Background[tuple[SurveyId, int], Crowd](
-            lambda key: Crowd.of(store.surveys.get(key[0]), key[1]), patience=patience
+            lambda key: Crowd.of(store.surveys.get(key[0]), key[1]), timeout=timeout
         )
 
     def routes(self) -> list[Route]:
@@ -273,7 +273,7 @@ class Dashboard:
         if kind is None:
             raise assets.missing("there is no file of this name")
         if kind.needs_result and snapshot.result is None:
-            raise assets.missing("nothing is published yet that this file could show")
+            raise assets.missing("nothing is published yet for this file to show")
         make = partial(kind.make, self._store, snapshot)
         body = self._files.get(name, file, snapshot.version, make)
         headers = {

@@ -28,8 +28,8 @@ from shoal.values import Estimate
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
 _STEPS = {
     tables.REQUESTED: "asked for",
-    tables.RECEIVED: "here, not opened yet",
-    tables.OPENED: "opened and counted",
+    tables.RECEIVED: "received, not decrypted yet",
+    tables.OPENED: "decrypted and counted",
     tables.BUDGETED: "in the ledger, published next",
 }
 

@@ -118,7 +118,7 @@ def test_a_job_goes_on_with_its_own_people_only(tmp_path, clock, drawn, monkeypa
     monkeypatch.setattr(protocol, "people_a_chunk", lambda *_: 70)  # of a later version
     with client_of(services, tmp_path, clock) as client:
         for others in (codes[::-1], np.append(codes[1:], 999)):
-            with pytest.raises(SurveyRefusedError, match="began with other answers, or with the"):
+            with pytest.raises(SurveyRefusedError, match="began with other answers, or in another"):
                 client.report_many(services.survey, others, job="a")
         assert drawn == [100]
         found = client.report_many(services.survey, codes, job="a")
@@ -138,7 +138,9 @@ def test_a_job_that_was_forgotten_does_not_go_on(tmp_path, clock, drawn):
         client.report_many(services.survey, np.arange(300), job="a")
         client.forget(services.survey)
         assert stored_jobs(tmp_path) == [(300, 100, None, None)]
-        with pytest.raises(SurveyRefusedError, match="forgotten when 100 of 300 people were drawn"):
+        with pytest.raises(
+            SurveyRefusedError, match="forgotten after 100 of 300 people were randomized"
+        ):
             client.report_many(services.survey, np.arange(300), job="a")
     assert drawn == [100]
 

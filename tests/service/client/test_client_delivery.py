@@ -154,7 +154,7 @@ def test_every_occasion_is_drawn_once_and_the_next_is_refused(tmp_path, clock, d
         for occasion in (1, 2, 2, 1):
             assert isinstance(client.report(services.survey, "red", occasion=occasion), Sent)
         asked = len(services.requests)
-        with pytest.raises(SurveyRefusedError, match=r"takes 2 reports .* number 3.*nothing was"):
+        with pytest.raises(SurveyRefusedError, match=r"accepts 2 reports .* number 3.*nothing was"):
             client.report(services.survey, "red", occasion=3)
         assert len(services.requests) == asked
         (row,) = client.spent()
@@ -291,7 +291,7 @@ def test_what_waits_when_the_survey_ends_is_wiped(tmp_path, clock):
             clock.advance(hours * 3600)
             flushed = client.flush()
             assert (flushed.given_up, flushed.waiting) == (0, 1)
-            assert "by this machine's clock the survey is over" in flushed.reasons[0]
+            assert "the survey is over by this machine's clock" in flushed.reasons[0]
         clock.advance(3600)
         flushed = client.flush()
         assert (flushed.given_up, flushed.waiting) == (1, 0)

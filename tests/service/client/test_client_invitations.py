@@ -118,7 +118,7 @@ def test_many_people_each_with_an_invitation(tmp_path, clock):
 def test_who_needs_an_invitation_and_who_does_not(tmp_path, clock, services):
     anybody = Services(make_survey(admission=ANYBODY))
     with client_of(services, tmp_path / "invited", clock) as client:
-        with pytest.raises(SurveyRefusedError, match="people who were invited"):
+        with pytest.raises(SurveyRefusedError, match="for invited people"):
             client.report(services.survey, "red")
         with pytest.raises(InvalidArgumentError, match="typo"):
             client.report(services.survey, "red", invitation="0000-1111")

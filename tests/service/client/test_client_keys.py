@@ -80,7 +80,7 @@ def test_two_lists_of_one_moment_are_refused_and_kept(services, client, role):
     owner = getattr(services, role)
     first, second = owner.document(), signed_anew(owner)
     services.show(role, httpx.Response(200, content=second))
-    with pytest.raises(KeysRefusedError, match=r"two different lists .* kept in the outbox"):
+    with pytest.raises(KeysRefusedError, match=r"two different lists .* outbox keeps both"):
         again(services, client, "two")
     (found,) = client._protocol.outbox.contradictions()
     assert (found.fingerprint, found.known, found.document) == (owner.fingerprint, first, second)
@@ -98,7 +98,7 @@ def test_a_number_is_never_another_key(services, client, role):
     content = other_key(owner, issued=owner.issued + 10)
     services.show(role, httpx.Response(200, content=content))
     for name in ("three", "four"):
-        with pytest.raises(KeysRefusedError, match="key 0 was another key before"):
+        with pytest.raises(KeysRefusedError, match="key 0 was a different key before"):
             again(services, client, name)
     assert len(services.posts()) == 2
 

@@ -109,7 +109,7 @@ def test_opting_out_wipes_what_waits(tmp_path, clock, how):
         assert client.flush(everything=True).sent == 0
         # What was made once is never made again, and its price stays written down.
         client.opt_in()
-        with pytest.raises(Exception, match="forgotten"):
+        with pytest.raises(Exception, match="deleted on request"):
             client.report(services.survey, "answer 3")
         assert client.spent().epsilon > 0
     assert len(services.bodies) == 1
@@ -129,7 +129,7 @@ def test_nothing_leaves_after_opting_out(tmp_path, clock):
             return handle(request)
 
         client._http = httpx.Client(transport=httpx.MockTransport(opts_out))
-        with pytest.raises(DeliveryError, match="forgotten"):
+        with pytest.raises(DeliveryError, match="deleted on request"):
             client.report(services.survey, "red")
     assert services.requests
     assert services.posts() == []
@@ -230,7 +230,7 @@ def test_a_full_outbox_takes_nothing_and_sends_nothing(tmp_path, clock):
             except OutboxError as error:
                 full = str(error)
         assert 0 < drawn < 100
-        assert "it is full, or its disk is: make room there" in full
+        assert "it is full, or the disk is: free some space" in full
         assert "allow more" not in full  # no option of the command does
         assert full.endswith("nothing was sent")
         assert (tmp_path / FILE).stat().st_size < 1.5 * (1 << 17)

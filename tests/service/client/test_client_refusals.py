@@ -57,11 +57,11 @@ PROMISED = make_survey().guarantee(500).epsilon
     [
         (
             Policy(local_epsilon=0.9),
-            r"local_epsilon, whoever colludes, (1|0\.99\d*).* at most 0\.9",
+            r"a local_epsilon of (1|0\.99\d*).* at most 0\.9",
         ),
         (Policy(epsilon=0.9), r"a promised epsilon of 1, .*at most 0\.9;"),
         (Policy(minimum=501), r"minimum of 500, .*at least 501"),
-        (Policy(delta=1e-7), r"delta, for whoever takes part, 1e-6, .*at most 1e-7"),
+        (Policy(delta=1e-7), r"a delta, for people who take part, of 1e-6, .*at most 1e-7"),
         (Policy(hosts={"analyzer.example"}), r"shuffler on shuffler\.example.*only analyzer\.exa"),
         (Policy(hosts={"shuffler.example"}), r"analyzer on analyzer\.example.*only shuffler\.exa"),
         (Policy(total_epsilon=0.1), r"with the 0 of other surveys .*in total at most 0\.1"),
@@ -147,7 +147,9 @@ def rarely(number):
 def test_delta_is_that_of_whoever_is_seen_to_take_part(tmp_path, clock):
     survey = rarely(0)
     assert survey.guarantee(500).epsilon == 0
-    with pytest.raises(PolicyError, match=r"delta, for whoever takes part, 0\.5, .*at most 1e-5"):
+    with pytest.raises(
+        PolicyError, match=r"delta, for people who take part, of 0\.5, .*at most 1e-5"
+    ):
         client_of(Services(survey), tmp_path, clock).report(survey, "red")
 
 
@@ -259,7 +261,7 @@ def test_a_strangers_survey_does_not_send_a_device_to_machines_near_it(services,
     survey = near(services, host)
     path = f"/v1/surveys/{survey.id}"
     services.answers["shuffler", path] = httpx.Response(200, content=survey.to_bytes())
-    with pytest.raises(SurveyRefusedError, match=r"not on the open network.*nothing was sent"):
+    with pytest.raises(SurveyRefusedError, match=r"not a public address.*nothing was sent"):
         client.report(SHUFFLER + path, "red")
     assert len(services.requests) == 1  # for the survey
     assert drew_nothing(client)
@@ -401,7 +403,7 @@ def test_an_older_list_does_not_come_back(tmp_path, clock):
     assert isinstance(client.report(services.survey, "red"), Sent)
     clock.advance(2 * DAY)
     services.show("shuffler", httpx.Response(200, content=old))
-    told = r"issued at 20\d\d-.* UTC, one of 20\d\d-.* UTC was seen before"
+    told = r"issued at 20\d\d-.* UTC, but one from 20\d\d-.* UTC was seen before"
     with pytest.raises(KeysRefusedError, match=told):
         client.report(make_survey(name="two"), "red")
     assert len(services.posts()) == 1

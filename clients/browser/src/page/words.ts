@@ -6,7 +6,7 @@ export const LOADING = "Getting ready…";
 export const SENDING = "Sending…";
 export const SENT = "Sent. Thank you.";
 export const TITLES: Readonly<Record<ErrorKind, string>> = {
-  policy: "This page does not take your answer to this survey.",
+  policy: "This page does not let you answer this survey.",
   expired: "This survey is over.",
   "not-started": "This survey has not begun.",
   tampered: "This is not the survey that it claims to be.",
@@ -20,28 +20,28 @@ export const TITLES: Readonly<Record<ErrorKind, string>> = {
 };
 export const DEFECT = "Something went wrong in this page. Nothing more is sent.";
 export const CROWD_ONLY =
-  "Only the crowd hides an answer to this survey: if both operators work together, they learn it. " +
-  "This page does not let you answer it unless you allow that.";
+  "Only the crowd hides your answer to this survey: if both operators work together, they learn it. " +
+  "This page does not let you answer unless you allow that.";
 /** A crowd that is too small for the page's own limits. */
 export const fewPeople = (minimum: number): string =>
-  `Batches of ${minimum} reports may be opened, and in so small a crowd little hides you but the chance in your own ` +
-  "report. This page does not let you answer unless you allow that.";
+  `This survey may open batches of only ${minimum} reports. In so small a crowd, little but the randomness in your own ` +
+  "report protects you. This page does not let you answer unless you allow that.";
 export const INVITATION = "Your invitation: 28 letters and digits";
 export const INVITED =
-  "You are invited: your invitation was in the link. It goes to the shuffler beside your sealed answer, and to nobody else.";
+  "You are invited: your invitation was in the link. It goes to the shuffler with your sealed answer, and to nobody else.";
 export const CUT_OFF =
-  "The invitation in the link is not whole. Type it in below the answers, as it was handed to you, or open the whole link. " +
+  "The invitation in the link is incomplete. Type it in below the answers, as you received it, or open the complete link. " +
   "Nothing was sent.";
 export const MAY_SKIP = "You may skip this question: choose nothing, or (none).";
 export const NO_GROUP = "Choose your group, too. Nothing was sent.";
 export const NO_CHOICE = "Choose an answer first. Nothing was sent.";
 export const FORGET =
-  "A report that waits is deleted and sent no more, and this device answers no more surveys here " +
-  "until you say so. What was sent stays sent. That a survey was answered stays noted, without the " +
-  "answer, so that it is not answered twice.";
+  "This deletes a report that still waits to be sent, and this device takes part in no survey here " +
+  "until you say so. What was sent stays sent. This device still remembers that you answered a survey, " +
+  "without the answer, so that you do not answer it twice.";
 export const OPTED_OUT = [
-  "This device takes no part.",
-  "So you have said. Nothing waits here any more, and nothing is sent until you say so.",
+  "This device does not take part.",
+  "You chose that. No report waits here, and nothing is sent until you take part again.",
 ];
 
 /** What `forget` has done; `unsent` is whether no try to send what waited was ever made. */
@@ -49,8 +49,8 @@ export function forgotten(waited: boolean, unsent: boolean): string {
   if (!waited) return "Done. No report was waiting here; what was kept for this page is deleted.";
   return unsent
     ? "Deleted. Your report was still waiting, and nothing was sent."
-    : "Deleted. Your report was still waiting and is sent no more. If an earlier try has arrived " +
-        "without this device hearing of it, that one counts.";
+    : "Deleted. Your report was still waiting and is not sent any more. If an earlier attempt " +
+        "arrived without this device learning of it, that one counts.";
 }
 
 export const host = (url: string): string => new URL(url).host;
@@ -102,32 +102,32 @@ export function sent(survey: Survey, used: number): string[] {
 /** When results appear, and where, if nobody has told an address. */
 export function results({ minimum, analyzer }: Survey): [string, string] {
   const when = `Results appear once at least ${minimum.toLocaleString("en")} reports are together and mixed, `;
-  return [when, `with whoever runs ${host(analyzer.url)}, the analyzer`];
+  return [when, `from the operator of ${host(analyzer.url)}, the analyzer`];
 }
 
 export function already(survey: Survey): string[] {
-  const coin = survey.participation < 1 ? ", or this device's coin said that it takes no part" : "";
+  const coin = survey.participation < 1 ? ", or this device's coin decided that it does not take part" : "";
   return [
     "You have answered on this device already.",
-    "A second report would tell more about you, so none is made. The first was sent, unless it was " +
+    "A second report would reveal more about you, so none is made. The first was sent, unless it was " +
       `deleted here before${coin}.`,
   ];
 }
 
 export const GONE = [
-  "Your report waits here no more.",
+  "Your report no longer waits here.",
   "It was sent, or deleted, from another page of this site.",
 ];
 
 export const ABSTAINED = [
   "This device does not take part this time.",
-  "So said its coin, which it tosses for everybody's protection. Nothing was sent, and there is " +
+  "Its coin decided so: it tosses one for everybody's protection. Nothing was sent, and there is " +
     "nothing more to do.",
 ];
 
 export const waiting = (reason: string): string[] => [
   "Waiting for the network.",
-  "Your answer is kept on this device, already randomized, and is sent as it is as soon as that " +
+  "Your answer is kept on this device, already randomized, and is sent as soon as that " +
     `is possible. You may close this page.${reason ? ` Reason: ${reason}.` : ""}`,
 ];
 
@@ -139,21 +139,21 @@ const UNADMITTED: Readonly<Record<CodeProblem, readonly [string, string]>> = {
   ],
   code_unknown: [
     "This survey does not know this invitation.",
-    "It may be another survey's, or whoever runs the survey has not registered it yet.",
+    "It may belong to another survey, or the survey's operator has not registered it yet.",
   ],
-  code_revoked: ["This invitation counts no more.", "It was taken back, or replaced by another one."],
+  code_revoked: ["This invitation is no longer valid.", "It was revoked, or replaced by another one."],
 };
 
 /** Why a report waits for another invitation. */
 export const unadmitted = (refusal: CodeProblem): string[] => [
   ...UNADMITTED[refusal],
-  "Your answer is kept on this device, already randomized, and did not count. With another invitation, from whoever " +
-    "invited you, it is sent as it is:",
+  "Your answer is kept on this device, already randomized, and has not counted. To send it, get another invitation " +
+    "from the people who invited you:",
 ];
 
 export const givenUp = (reason: string): string[] => [
   "Your report was given up.",
-  `${reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}. ` : ""}It is not sent again: twice is not what was promised.`,
+  `${reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}. ` : ""}It is not sent again: a second report would reveal more than was promised.`,
 ];
 
 /** What the browser's own bound says of the promise, which it may pass by what `verified` allows. */
@@ -169,7 +169,7 @@ function agreeing({ epsilon }: Survey, { verifiedEpsilon: own }: Checked): strin
 export function ownBound({ epsilon }: Survey, { verified, verifiedEpsilon: own }: Checked): string {
   if (!verified || own <= epsilon) return "";
   return (
-    `The bound on ε that your browser has worked out by itself is rounded up on the way: it is ${up(own, 6)}, and ` +
+    `Your browser's own bound on ε is rounded up: it is ${up(own, 6)}, and ` +
     `agrees with the promised ${up(epsilon, 7)} to two parts in a thousand.`
   );
 }
@@ -177,18 +177,18 @@ export function ownBound({ epsilon }: Survey, { verified, verifiedEpsilon: own }
 /** Who has worked out what is promised. */
 export function checkedBy(survey: Survey, checked: Checked): string {
   const alone = Number.isFinite(checked.localEpsilon)
-    ? ` ε0 = ${up(checked.localEpsilon)} was worked out by your browser, from the odds in the survey.`
+    ? ` Your browser has computed ε0 = ${up(checked.localEpsilon)} from the odds in the survey.`
     : "";
   if (checked.verified)
     return (
-      "Checked by your browser: the survey is the one that its name says, and your browser has " +
-      `worked out ε at the smallest crowd by itself: ${agreeing(survey, checked)}.${alone}`
+      "Checked by your browser: the survey matches its id, and your browser has itself computed ε at " +
+      `the smallest crowd: ${agreeing(survey, checked)}.${alone}`
     );
   const least = Number.isFinite(checked.verifiedEpsilon)
     ? `All that your browser can prove by itself is an ε of at most ${up(checked.verifiedEpsilon)}, and that is what it counts as your cost.`
     : checked.reason;
   return (
-    "Your browser has checked that the survey is the one that its name says, but not its ε, which " +
-    `is claimed by ${host(survey.analyzer.url)}, the analyzer. ${least}${alone}`
+    "Your browser has checked that the survey matches its id, but not its ε, which is claimed by " +
+    `${host(survey.analyzer.url)}, the analyzer. ${least}${alone}`
   );
 }

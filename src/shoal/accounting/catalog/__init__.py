@@ -93,9 +93,9 @@ class Query:
         expected = f"mechanism to be one of {', '.join(MECHANISMS)}, or None"
         checks.refuse(self.mechanism not in {None, *MECHANISMS}, expected, mechanism=self.mechanism)
         missing = self.mechanism == "grr" and self.k is None
-        checks.refuse(missing, 'k >= 2 beside mechanism="grr"', k=None)
+        checks.refuse(missing, 'k >= 2 with mechanism="grr"', k=None)
         unwanted = self.mechanism == "laplace" and self.k is not None
-        checks.refuse(unwanted, 'no k beside mechanism="laplace"', k=self.k)
+        checks.refuse(unwanted, 'no k with mechanism="laplace"', k=self.k)
 
     def out_of_regime(self, bound: str, condition: str) -> OutOfRegimeError:
         """Return the error to raise when a theorem's condition does not hold for this query."""

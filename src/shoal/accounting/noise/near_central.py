@@ -295,7 +295,10 @@ def _view(noise: NearCentralNoise, present: float) -> tuple[Array, float, float]
     paired, unpaired = flooding.times(present).likely(left_out=_NEGLIGIBLE)
     reach = single.size - 1
     size = paired.size + reach
-    expected = "all of those who share noise of so many messages (calibrate it for fewer)"
+    expected = (
+        "all people who share the noise: for fewer, so many messages are too much to compute "
+        "(calibrate for fewer people)"
+    )
     checks.refuse((2 * reach + 1) * size > _MOST_CELLS, expected, present=present)
     cells = np.zeros((2 * reach + 1, size))
     for d in range(reach + 1):

@@ -233,7 +233,10 @@ def _incomplete(noise: HistogramNoise, present: float) -> _Shift:
     paired = noise.paired.times(present).window(_MISSING_DEPTH)
     z, reach = single.pmf, single.pmf.size - 1
     size = paired.pmf.size + reach
-    expected = "nearly all of those who share so much noise (calibrate it for fewer people)"
+    expected = (
+        "nearly all people who share the noise: for fewer, so much noise is too much to "
+        "compute (calibrate for fewer people)"
+    )
     checks.refuse(reach**2 * paired.pmf.size > _MOST_PRODUCTS, expected, present=present)
 
     def row(d: int) -> Array:

@@ -72,7 +72,7 @@ class Handlers:
         if fingerprint is None and len(lists) == 1:
             (document,) = lists.values()
         if document is None:
-            detail = "there is no copy of one such list; name the shuffler by its fingerprint"
+            detail = "there is no copy of this list; name the shuffler by its fingerprint"
             raise ProblemError(Problem("no_copy", 404, detail))
         return Response(document, media_type=JSON, headers={"Cache-Control": "no-cache"})
 

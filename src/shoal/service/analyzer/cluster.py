@@ -95,8 +95,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if self.session.conf.get(_SECRET_SETTING, None) is not None:
-            reason = f"the passphrase is in its settings ({_SECRET_SETTING}), which it logs"
-            advice = "give it to the executors by their own environment, or --passphrase-file"
+            reason = (
+                f"the passphrase is in Spark's settings ({_SECRET_SETTING}), and Spark logs them"
+            )
+            advice = "set it in the executors' own environment, or give --passphrase-file"
             raise EngineError("Spark", reason, advice)
         with spark.translated():
             spark.require_executors(self.session)
@@ -201,7 +203,7 @@ class ClusterRecords:
         for row in rows:
             if row.error is not None:
                 advice = "executors need the analyzer's directory (--executor-dir) and its keys"
-                raise EngineError("Spark", f"an executor says: {row.error}", advice)
+                raise EngineError("Spark", f"an executor failed: {row.error}", advice)
         return sorted(rows, key=lambda row: row.task)
 
 
@@ -222,7 +224,7 @@ def _in_tasks(
             try:
                 file = BatchFile.read(path)
                 if file.header != header:
-                    raise ServiceError(f"{path} is another batch there")
+                    raise ServiceError(f"{path} is another batch on the executor")
                 start = task * size
                 data, cells = work(file, start, min(start + size, records))
             except (ShoalError, OSError) as problem:

@@ -81,9 +81,9 @@ class WrongKeysError(ServiceError):
     def __init__(self, survey: Survey, fingerprint: str) -> None:
         named = survey.analyzer.fingerprint
         super().__init__(
-            f"survey {survey.id} names the analyzer with fingerprint {named}, these keys are "
-            f"{fingerprint}; use the directory with the right keys, or restore them: nothing was "
-            "fetched"
+            f"survey {survey.id} names the analyzer with fingerprint {named}, these keys "
+            f"have {fingerprint}; use the directory with the right keys, or restore them: "
+            "nothing was fetched"
         )
 
 
@@ -189,8 +189,8 @@ class Collector:
             failpoints.reached("collect.requested")
         if len(new) <= left:
             return {}
-        why = f"{len(new) - max(left, 0):,} more batches wait until fewer are on their way"
-        return {"": f"{why}; of one survey there may be {MOST_WAITING:,}"}
+        why = f"{len(new) - max(left, 0):,} more batches wait until fewer are in progress"
+        return {"": f"{why}; one survey may have {MOST_WAITING:,} in progress"}
 
     def _advance(self, collection: Collection) -> Iterator[str]:
         """The states that the batch comes to here, one after the other."""
@@ -310,10 +310,10 @@ class Collector:
             (len(header.sections) == questions, f"{questions} sections", len(header.sections)),
             *(
                 check
-                for section, full, held in zip(
+                for section, full, shape in zip(
                     wire.sections, survey.records(header.reports), header.sections, strict=False
                 )
-                for check in _section_checks(section, header.reports, full, *held)
+                for check in _section_checks(section, header.reports, full, *shape)
             ),
         ):
             if not fits:
@@ -351,10 +351,10 @@ def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:
     """Publish a batch that is held, as its operator has looked into it; nobody does it twice."""
     collection = store.collections.claim(store.collections.find(survey.id, batch))
     if collection is None:
-        raise NotReadyError(f"batch {batch}", "somebody else is at work on it", retry_after=LEASE)
+        raise NotReadyError(f"batch {batch}", "another process is working on it", retry_after=LEASE)
     try:
         if collection.state != HELD:
-            expected = f"a batch that is held; this one is {collection.state}"
+            expected = f"a held batch; this one is {collection.state}"
             raise InvalidArgumentError("release", batch, expected)
         published = _published(store, survey, collection)
     finally:
@@ -383,7 +383,7 @@ def problem(error: Exception) -> str:
     """Why a batch waits; of an error that nobody foresaw its kind, not what it quotes."""
     if isinstance(error, ShoalError):
         return str(error)
-    return f"something unexpected went wrong ({type(error).__name__}); it is tried again"
+    return f"something unexpected went wrong ({type(error).__name__}); it will be tried again"
 
 
 @dataclass

@@ -39,10 +39,10 @@ REPEATED = "repeated"
 REPLAYED = "replayed"
 _SEVERAL = b"\x00"  # no compressed data begins with it
 REASONS = {
-    UNOPENED: "records that do not open with the key they name",
+    UNOPENED: "records that cannot be decrypted with the key they name",
     INADMISSIBLE: "messages that no device can have sent",
     REPEATED: "records that are in this batch more than once",
-    REPLAYED: "records that an earlier batch had already",
+    REPLAYED: "records that were in an earlier batch",
 }
 
 Mask = npt.NDArray[np.bool_]
@@ -166,8 +166,8 @@ def packed(counts: Sequence[Counts]) -> bytes:
 
     Of one question its cells; of several, after a zero byte, n, how many cells, and the cells.
 
-    >>> kept = packed([Counts(np.array([3, 0, 4]), 7), Counts(np.array([1, 5]), 6)])
-    >>> [(each.n, each.cells.tolist()) for each in unpacked(kept, 6)]
+    >>> stored = packed([Counts(np.array([3, 0, 4]), 7), Counts(np.array([1, 5]), 6)])
+    >>> [(each.n, each.cells.tolist()) for each in unpacked(stored, 6)]
     [(7, [3, 0, 4]), (6, [1, 5])]
     """
     if len(counts) == 1:

@@ -65,7 +65,7 @@ def release_decision(
         promised = f"where the survey promises {plain(survey.epsilon)}"
         withheld = f"epsilon {up(guarantee.epsilon)}, {promised}"
     elif not counts:
-        withheld = "nothing that could be counted"
+        withheld = "nothing that can be counted"
     else:
         try:
             signs = (

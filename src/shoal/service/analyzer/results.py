@@ -362,29 +362,32 @@ class SurveyResults:
             yield f"one batch of {smallest:,} valid reports"
         else:
             yield (
-                f"{self.life['batches']} batches, the smallest of {smallest:,} valid reports: the "
-                "guarantee is that of a person in it, and counts on "
-                f"{self.survey.honest(smallest):,} honest ones in each"
+                f"{self.life['batches']} batches, the smallest with {smallest:,} valid "
+                "reports: the guarantee is for a person in that one, and assumes "
+                f"{self.survey.honest(smallest):,} honest people in each"
             )
         yield self.survey.admission.fact
         left_out = sum(sum(document["rejected"].values()) for document in self.batches)
         if left_out:
-            yield f"{left_out:,} records were left out, and hide nobody"
+            yield f"{left_out:,} records were left out; they hide nobody"
         withheld = sum(document["withheld"] is not None for document in self.batches)
         if withheld:
             were = "batch was" if withheld == 1 else "batches were"
             worst = self.life["analyzer_epsilon"]
             lost = "no guarantee" if worst is None else f"at most epsilon {up(worst)}"
             yield (
-                f"{withheld} {were} withheld, and not counted; towards the analyzer, who opened "
-                f"them all, there is {lost} (at delta {plain(self.survey.delta)})"
+                f"{withheld} {were} withheld and not counted; towards the analyzer, who "
+                f"decrypted all batches, there is {lost} (at delta "
+                f"{plain(self.survey.delta)})"
             )
         for question, bound in bounds:
             if bound:
                 what = "a share" if question.answers else "the mean"
                 what = f"{what} of everybody" if question.groups else what
                 what = f"{what} of {question.name}" if question.name else what
-                yield f"those assumed dishonest can have shifted {what} by at most {bound:.3g}"
+                yield (
+                    f"the people assumed dishonest can have shifted {what} by at most {bound:.3g}"
+                )
 
     def to_csv(self) -> str:
         """One line per batch and answer, and those of all batches together."""

@@ -72,7 +72,7 @@ class TokenRefusedError(SourceUnavailableError):
     def __init__(self, where: str, survey: SurveyId, status: int, detail: str) -> None:
         self.status = status
         self.word = "token_for_another_survey" if status == _FORBIDDEN else "token_not_valid"
-        super().__init__(where, f"the token is refused ({detail})", ask_for_token(survey))
+        super().__init__(where, f"the shuffler refused the token ({detail})", ask_for_token(survey))
 
 
 def ask_for_token(survey: SurveyId) -> str:
@@ -153,13 +153,13 @@ class HttpSource:
         ends = self._timeouts.clock() + self._timeouts.listing
         while len(offers) < MOST_OFFERS:
             if self._timeouts.clock() > ends:
-                raise self._nonsense("no whole list of batches in time")
+                raise self._nonsense("the list of batches did not arrive in time")
             page = self._page(after)
             if not page:
                 break
             names = [str(entry.get("batch")) for entry in page]
             if after is not None and min(names) <= after:
-                raise self._nonsense("a list of batches that does not come to an end")
+                raise self._nonsense("an endless list of batches")
             after = max(names)
             try:
                 offers += [
@@ -173,7 +173,7 @@ class HttpSource:
                     if entry.get("state") in READY
                 ]
             except (KeyError, TypeError, InvalidArgumentError):
-                raise self._nonsense("a list with a batch that cannot be one") from None
+                raise self._nonsense("a list with an impossible batch") from None
         return offers[:MOST_OFFERS]
 
     def check(self) -> None:
@@ -188,7 +188,7 @@ class HttpSource:
         except (ValueError, KeyError, TypeError, RecursionError):
             page = None
         if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
-            raise self._nonsense("a list of batches that is none")
+            raise self._nonsense("no list of batches")
         return page
 
     @contextmanager
@@ -233,7 +233,7 @@ class HttpSource:
     def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
         """A body in pieces of a sensible size, as long as it comes fast enough."""
         if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise self._nonsense("something packed, which nobody asked for")
+            raise self._nonsense("a compressed answer, which was not requested")
         allowed, began = self._timeouts, self._timeouts.clock()
         waiting, length, total = [], 0, 0
         for piece in answer.iter_bytes():
@@ -309,8 +309,9 @@ class NoSpaceError(ServiceError):
         self.size = size
         self.space = space
         super().__init__(
-            f"batch {batch} has {size:,} bytes, and there is room for {space:,} (half of what is "
-            f"free, at most {LARGEST:,}); make room, or ask the shuffler's operator"
+            f"batch {batch} has {size:,} bytes, and there is space for {space:,} (half of "
+            f"the free space, at most {LARGEST:,}); free some space, or ask the shuffler's "
+            "operator"
         )
 
 
@@ -369,7 +370,8 @@ _BOTH = 2  # words of a line that says whom its token is for
 _SURVEY_DIGITS = re.compile(r"[0-9a-f]{4,64}")
 _NONE = "there is no token for this survey"
 _SEVERAL = (
-    "the line that fits this survey fits surveys of another shuffler too, and a token is for one"
+    "the line for this survey also fits surveys of another shuffler, and a token is for "
+    "one shuffler"
 )
 _TRIAL = 5.0  # seconds
 
@@ -402,7 +404,7 @@ class TokenFile:
     def check(self) -> None:
         """Refuse a file that is not there, that others may read, or without a token."""
         if not self._lines():
-            advice = "put what shoal keys token printed into it"
+            advice = "put the token that shoal keys token printed into it"
             raise TokenFileError(self.path, "there is none", advice)
 
     def token(self, survey: Survey, known: Sequence[Survey]) -> str:
@@ -423,8 +425,12 @@ class TokenFile:
         try:
             mode = exposed(self.path)
             if mode is not None:
-                advice = f"run chmod 600 {self.path}, and make a new one if others could read it"
-                raise TokenFileError(self.path, f"others may read it (mode {mode:04o})", advice)
+                advice = (
+                    f"run chmod 600 {self.path}; if other users could read it, make a new token"
+                )
+                raise TokenFileError(
+                    self.path, f"other users may read it (mode {mode:04o})", advice
+                )
             with self.path.open("rb") as file:
                 text = file.read(_LARGEST_TOKEN_FILE).decode()
         except (OSError, UnicodeDecodeError) as error:

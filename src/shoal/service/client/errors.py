@@ -131,6 +131,6 @@ class DeliveryError(ClientError):
         self.occasion = occasion
         self.reason = reason
         super().__init__(
-            f"report {occasion} for survey {survey[:16]} is given up: {reason}; "
-            "it is not made again, because that would tell more than was promised"
+            f"report {occasion} for survey {survey[:16]} is given up: {reason}; it is not "
+            "made again, because a second one would reveal more than was promised"
         )

@@ -57,9 +57,9 @@ VERSION = 5
 MOST_CONTRADICTIONS = 4
 _SECRET_WORDS = 4
 _DIGEST_BYTES = 32
-_ANOTHER = "give other people a job of another name"
+_ANOTHER = "give other people's answers a job of another name"
 _UNBOUNDED = (1 << 32) - 2  # pages, the most that SQLite has
-_FULL = "it is full, or its disk is: make room there, or deliver what waits (flush)"
+_FULL = "it is full, or the disk is: free some space, or deliver the reports that wait (flush)"
 _TIMEOUT = 30.0  # seconds for another process to finish its transaction
 _JOB = "survey = ? AND job = ? AND occasion = ?"
 _HERE = f"{_JOB} AND chunk = ?"
@@ -317,7 +317,7 @@ class Outbox:
                 # The tables are made, or those of an earlier version brought up to this one.
                 (version,) = self._run("PRAGMA user_version").fetchone()
                 if version > VERSION:
-                    reason = f"it is of version {version}, this program knows {VERSION}"
+                    reason = f"it has version {version}, and this program knows {VERSION}"
                     raise OutboxError(str(self.path), reason)
                 for statement in () if version else _SCHEMA.split(";"):
                     self._run(statement)
@@ -406,11 +406,11 @@ class Outbox:
         elif asked == people:  # nobody is drawn any more
             return chunk, True
         elif known is None:
-            reason = f"was forgotten when {asked:,} of {people:,} people were drawn"
-            advice = "those after them may have a job of another name"
+            reason = f"was forgotten after {asked:,} of {people:,} people were randomized"
+            advice = "give the remaining people a job of another name"
         elif not hmac.compare_digest(_digest(values, secret), known):
-            reason = "began with other answers, or with the same in another order"
-            advice = f"go on with the rows as they were, or {_ANOTHER}"
+            reason = "began with other answers, or in another order"
+            advice = f"continue with the original rows, or {_ANOTHER}"
         else:
             return chunk, False
         raise SurveyRefusedError(f"job {job.job!r} {reason}", advice)

@@ -24,8 +24,8 @@ from shoal.values import attributes
 Near: TypeAlias = Callable[[str], bool]
 
 _CROWD_ONLY = (
-    "only the crowd hides an answer to this survey, which has no local epsilon (to allow that: "
-    "shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
+    "only the crowd hides an answer to this survey, because reports have no local epsilon "
+    "(to allow that: shoal submit --any-local-epsilon, in Python local_epsilon=math.inf)"
 )
 _LOGIN = re.compile(r"//[^/]*@")
 # Limits of which infinity is none.
@@ -42,8 +42,8 @@ class Exceeded:
 
     def __str__(self) -> str:
         return (
-            f"{self.what}, and people's limit is {self.limit} unless they say otherwise: it is "
-            f"refused without shoal submit {self.option}"
+            f"{self.what}, but clients allow {self.limit} by default: shoal submit refuses "
+            f"it without {self.option}"
         )
 
 
@@ -89,7 +89,7 @@ class Policy:
         checks.fraction(delta=self.delta)
         object.__setattr__(self, "minimum", checks.count(minimum=self.minimum))
         text = isinstance(self.hosts, str)
-        checks.refuse(text, "a set of names of machines", hosts=self.hosts)
+        checks.refuse(text, "a set of host names", hosts=self.hosts)
         if self.hosts is not None:
             object.__setattr__(self, "hosts", frozenset(host.lower() for host in self.hosts))
 
@@ -108,8 +108,8 @@ class Policy:
             what = "batches with a minimum of"
             raise PolicyError("at least", asked=least, allowed=self.minimum, what=what)
         for what, asked, allowed in (
-            ("delta, for whoever takes part,", stated.terms.delta_taking_part, self.delta),
-            ("local_epsilon, whoever colludes,", stated.local_epsilon, self.local_epsilon),
+            ("a delta, for people who take part, of", stated.terms.delta_taking_part, self.delta),
+            ("a local_epsilon of", stated.local_epsilon, self.local_epsilon),
             ("a promised epsilon of", float(stated.epsilon), self.epsilon),
         ):
             _check_at_most(asked, allowed, what)
@@ -124,8 +124,8 @@ class Policy:
         least = survey.batches.minimum
         guarantee = survey.guarantee(least)
         local, epsilon = guarantee.local_epsilon, guarantee.epsilon
-        _check_at_most(local, self.local_epsilon, "local_epsilon, whoever colludes,")
-        _check_at_most(epsilon, self.epsilon, f"epsilon, in a batch of minimum={least},")
+        _check_at_most(local, self.local_epsilon, "a local_epsilon of")
+        _check_at_most(epsilon, self.epsilon, f"an epsilon, in a batch of minimum={least}, of")
         return guarantee
 
     def exceeded(self, survey: Survey) -> list[Exceeded]:
@@ -174,10 +174,8 @@ class Policy:
             host = urlsplit(party.url).hostname or ""
             allowed = self.hosts is not None and host in self.hosts
             if not (public(host) or allowed or near(host)):
-                reason = f"the {role} of this survey is on {host}, which is not on the open network"
-                raise SurveyRefusedError(
-                    reason, "name it among the policy's hosts if that is meant"
-                )
+                reason = f"the {role} of this survey is on {host}, which is not a public address"
+                raise SurveyRefusedError(reason, "if you trust it, add it to the policy's hosts")
 
     def check_host(self, url: str, who: str) -> None:
         """Only machines that may be talked to."""

@@ -91,23 +91,23 @@ _SMALLEST_STORE = 1 << 17
 _DOUBLINGS = 30
 
 NEEDS_PROXY = (
-    "it was to go through a proxy and does not leave without one (shoal submit --proxy, in Python "
+    "it must go through a proxy, and none is given (shoal submit --proxy, in Python "
     "Settings(proxy=…))"
 )
 _OVER = (
-    "by this machine's clock the survey is over; unless that is wrong, it is deleted when it is "
-    "tried again in a day"
+    "the survey is over by this machine's clock; if the clock is right, the next try, in a "
+    "day, deletes the report"
 )
 _GIVEN_UP = {
     "lost": (
-        "the shuffler has deleted the key it was sealed with, and it may have arrived before; "
-        "sealed anew it might count twice"
+        "the shuffler has deleted the key it was sealed with, and it may have arrived "
+        "before; sealed again it might count twice"
     ),
     "refused": "the shuffler refused it",
     "expired": "the survey was over before it could be delivered",
-    "forgotten": "it was forgotten when asked to",
+    "forgotten": "it was deleted on request",
 }
-_BEFORE = "; it was made before, and the answer given now was not used"
+_BEFORE = "; this report was made earlier, and the answer given now was not used"
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ def _not_admitted(reason: str) -> str:
     """Why a code was refused, and what its person may do."""
     why = CODE_PROBLEMS.get(reason, "codes were refused")
     return (
-        f"{why} ({reason}); the report is kept: ask whoever invited you for "
-        "another invitation, and answer again with that"
+        f"{why} ({reason}); the report is kept: ask for another invitation where you got "
+        "this one, and answer again with it"
     )
 
 
@@ -356,7 +356,7 @@ class Abstained(_Outcome):
 
     def document(self) -> Document:
         """In words."""
-        return Document("not taking part: so said the coin of this machine, and nothing is sent")
+        return Document("not taking part: this machine's coin decided so, and nothing is sent")
 
 
 Outcome = Sent | Queued | Abstained
@@ -429,9 +429,9 @@ class Submitted:
         people = f"{self.asked:,} of {self.people:,} people asked, {self.taking_part:,} took part"
         lines = []
         if self.again:
-            lines.append("all of them had been drawn before, and nobody was drawn again")
+            lines.append("all of them were randomized before, and nobody was randomized again")
         if not self.finished:
-            lines += [f"interrupted ({self.reason})", "the same command goes on where it ended"]
+            lines += [f"interrupted ({self.reason})", "the same command continues where it ended"]
         counts = f"{self.delivered:,} delivered, {self.waiting:,} waiting; {people}"
         return Document(counts, sentences=tuple(lines))
 
@@ -644,11 +644,11 @@ class Protocol:
             advice = "answer it then"
         elif now > survey.not_after:
             reason = f"ended on {moment(survey.not_after)}, and it is {today}"
-            advice = "it takes no more answers"
+            advice = "it accepts no more answers"
         elif occasion > most:
             reports = f"{most} report{'s' * (most > 1)}"
-            reason = f"takes {reports} of one person, and this is number {occasion}"
-            advice = "more would tell more than was promised"
+            reason = f"accepts {reports} from one person, and this is number {occasion}"
+            advice = "more would reveal more than was promised"
         elif survey.token_bytes:
             reason = f"needs tokens of {survey.token_bytes} bytes"
             advice = "this client has none to show"
@@ -697,7 +697,7 @@ class Protocol:
             if settings.proxy is not None and not row.proxied:
                 self.outbox.mark(report, proxied=1)
             if row.due > now and not hurry:
-                return "it leaves later"
+                return "it will be sent later"
             try:
                 yield from self._send(row, route, pool)
             except Retry as retry:
@@ -717,7 +717,7 @@ class Protocol:
         """Seal if need be, send, and mark what came of it."""
         row = yield from self._sealed(row, route, pool)
         if row.state == "done" or not self.outbox.trying(row):
-            raise Retry("another process has sent or wiped it", unsent=True)
+            raise Retry("another process has sent or deleted it", unsent=True)
         survey = str(row.id.survey)
         try:
             url = f"{route.shuffler.url}/v1/surveys/{survey}/reports"
@@ -738,7 +738,7 @@ class Protocol:
             if self.outbox.keep_only(row, receipt.reseal, delivered=delivered):
                 # Ask for the keys now, so that the next try has others if there are any.
                 yield from self._sealed(self.outbox.row(row.id), route, fresh=True)
-                raise Retry(f"the shuffler said {receipt.reason}", unsent=True)
+                raise Retry(f"the shuffler answered {receipt.reason}", unsent=True)
             self.outbox.finish(row.id, "lost", delivered=delivered)
         elif delivered:
             self.outbox.finish(row.id, "delivered", delivered=delivered)
@@ -822,10 +822,12 @@ def codes_for(
         if invitations is None:
             return b""
         reason = f"survey {survey.name!r} needs no invitation: anybody may answer it"
-        raise SurveyRefusedError(reason, "leave the invitation out, or see whether it is another's")
+        raise SurveyRefusedError(
+            reason, "leave the invitation out, or check whether it is for another survey"
+        )
     if invitations is None:
-        reason = f"survey {survey.name!r} is for people who were invited"
-        raise SurveyRefusedError(reason, "give the invitation that you were handed")
+        reason = f"survey {survey.name!r} is for invited people"
+        raise SurveyRefusedError(reason, "give the invitation that you received")
     read = [Invitation.read(each) if isinstance(each, str) else each for each in invitations]
     return b"".join(each.code(survey.id, occasion) for each in read)
 
@@ -841,7 +843,7 @@ def _fetched(url: str, name: str | None, policy: Policy) -> Exchange[Survey]:
         if name is not None:
             raise
         reason = "the address of a survey ends with its id, 64 hexadecimal digits"
-        raise SurveyRefusedError(reason, "ask whoever sent it for the whole address") from error
+        raise SurveyRefusedError(reason, "ask the sender for the whole address") from error
     if ending != str(wanted):  # the address of a service
         url += _FETCHED + str(wanted)
     elif url.endswith(page := _PAGE + ending):  # what people are handed
@@ -880,14 +882,14 @@ def _parsed(data: bytes, policy: Policy, *, near: Near, place: str) -> Survey:
         policy.check_stated(stated)
         return Survey.from_bytes(data)
     except MalformedError as error:
-        advice = "ask whoever wrote it for the original"
+        advice = "ask its author for the original"
         raise SurveyRefusedError(complaint(error, place), advice) from error
 
 
 def _check_id(survey: SurveyId, wanted: SurveyId) -> None:
     if survey != wanted:
         reason = f"this is survey {survey}, not {wanted}"
-        raise SurveyRefusedError(reason, "it was changed, or it is another one")
+        raise SurveyRefusedError(reason, "it was changed, or it is another survey")
 
 
 def key_list_url(route: Route, role: Role, *, compared: bool = False) -> str:
@@ -909,7 +911,7 @@ def _refusing(route: Route, role: Role) -> Iterator[None]:
     try:
         yield
     except ShoalError as error:
-        kept = "; what was shown is kept in the outbox"
+        kept = "; the outbox keeps both lists as evidence"
         reason = f"{error}{kept if isinstance(error, ContradictionError) else ''}"
         raise KeysRefusedError(role, route.party(role).url, reason) from error
 

@@ -96,7 +96,7 @@ def values_of(survey: Survey, answers: Answers) -> Values:
     else:
         for answer in answers:
             known = isinstance(answer, Mapping) and set(answer) <= set(names)
-            expected = f"answers by the names of the questions: {', '.join(names)}"
+            expected = f"answers with the names of the questions: {', '.join(names)}"
             checks.refuse(not known, expected, answer=_NOT_SHOWN)
         columns = {
             each.name: _values(each, [_of(answer, each) for answer in answers])
@@ -194,9 +194,9 @@ def table_values(
             raise InvalidArgumentError("column", column, "the column of the answers")
         return _column_values(survey.only, table, column, by, drop_nulls=drop_nulls)
     names = ", ".join(question.name for question in survey.questions)
-    expected = f"no column: answers are in the columns {names}, by the names of the questions"
+    expected = f"no column: answers are in the columns with the names of the questions: {names}"
     checks.refuse(column is not None, expected, column=column)
-    expected = "no rows dropped: whoever skips a question is counted with the others"
+    expected = "no rows dropped: people who skip a question count with the others"
     checks.refuse(drop_nulls, expected, drop_nulls=drop_nulls)
     columns = {each.name: _column_values(each, table, each.name, by) for each in survey.questions}
     return _joined(columns)
@@ -230,7 +230,7 @@ def _column_values(
         rows, nulls = read.numeric_size()
         values = np.concatenate([*read.numbers(), np.empty(0, dtype=np.float64)])
         wrong = int(((values < device.low) | (values > device.high)).sum())
-        what = f"are no number from {plain(device.low)} to {plain(device.high)}"
+        what = f"are not a number from {plain(device.low)} to {plain(device.high)}"
     if wrong:
         raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
     if nulls and question.name:

@@ -72,7 +72,7 @@ class Database:
         try:
             parsed = make_url(url)
         except ArgumentError:
-            raise InvalidArgumentError("url", "no address of a database", expected) from None
+            raise InvalidArgumentError("url", "the address of a database", expected) from None
         self.dialect = parsed.get_backend_name()
         in_file = self.dialect == SQLITE and parsed.database not in {None, "", ":memory:"}
         if not in_file and self.dialect != POSTGRESQL:
@@ -254,7 +254,7 @@ class _OpenFiles:
                 replaced = self._path.name + _LOG
         if replaced is not None:
             reason = f"{replaced} was removed or replaced under this process"
-            advice = "see that the right one is there, then start it again"
+            advice = "check that the right one is there, then restart this process"
             raise StoreUnavailableError(doing, f"{reason}: {advice}")
 
 
@@ -381,7 +381,11 @@ class StoreId:
         """``useless``: the directory has files, and the database would not need any of them."""
         what = f"a database that does not belong to {self.directory}"
         expected = "the one whose files are there"
-        why = f"it has no {FILE} of this database" if label is None else f"its {FILE} is another's"
+        why = (
+            f"it lacks the file {FILE} of this database"
+            if label is None
+            else f"its file {FILE} belongs to another database"
+        )
         advice = (
             f"{why}: check --store and SHOAL_STORE, and that the right disk is mounted; "
             "nothing was changed"

@@ -110,4 +110,6 @@ class DiskSpace:
                 self._enough = shutil.disk_usage(self.directory).free >= self.least
             self._until = time.monotonic() + _FRESH
         if not self._enough:
-            raise StoreUnavailableError("taking reports in", "there is too little room on the disk")
+            raise StoreUnavailableError(
+                "taking reports in", "there is too little space on the disk"
+            )

@@ -43,8 +43,8 @@ class Deleted:
 
 
 LEFT = (
-    "the number of the survey's row, without its name and its content",
-    "what backups hold that were made before",
+    "the number of the survey's row, without name and content",
+    "everything in backups made before",
 )
 LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and its own log"
 _REMOVED = b""  # the configuration of a survey that was removed

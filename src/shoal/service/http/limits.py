@@ -100,7 +100,7 @@ _AGAIN = "send the same bytes again later"
 _BUSY = Problem(
     "busy",
     503,
-    f"more is being sent than can be stored; {_AGAIN}",
+    f"reports arrive faster than they can be stored; {_AGAIN}",
     retry_after=5,
     close=True,
 )

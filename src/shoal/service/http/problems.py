@@ -111,12 +111,12 @@ _KINDS: dict[type[BaseException], tuple[str, int]] = {
     ShoalError: ("refused", 409),
 }
 _OF_THE_FRAMEWORK = {
-    404: ("no_such_path", "there is nothing here; /openapi.json lists what there is"),
-    405: ("wrong_method", "this path has other methods; they are in the header Allow"),
+    404: ("no_such_path", "there is nothing at this path; /openapi.json lists all paths"),
+    405: ("wrong_method", "this path has other methods; see the header Allow"),
 }
 _WAITING = {425, 429, 503}
 # What is wrong inside is for the log; paths and addresses of the operator's are nobody's business.
-_INSIDE = "what is sent cannot be kept, or what is asked for not be read, now; try again later"
+_INSIDE = "the service cannot read or write its data now; try again later"
 _CHALLENGES = {
     401: f'{_CHALLENGE}, error="invalid_token"',
     403: f'{_CHALLENGE}, error="insufficient_scope"',
@@ -165,5 +165,5 @@ def _problem(error: Exception) -> Problem:
             headers = error.headers or {}
             return Problem(kind, error.status_code, detail, headers=headers)
         case _:
-            detail = "this is a defect of the service; the request may be sent again"
+            detail = "this is a fault of the service; the request may be sent again"
             return Problem("internal", 500, detail)

@@ -86,7 +86,7 @@ def expect(headers: RawHeaders, media_type: str, *, limit: int) -> None:
         sent.decode("latin-1").partition(";")[0].strip().lower() == media_type
     )
     if not plain or first.get(b"content-encoding", b"identity") != b"identity":
-        detail = f"send the body as Content-Type: {media_type}, not encoded"
+        detail = f"send the body as Content-Type: {media_type}, without a Content-Encoding"
         raise ProblemError(Problem("wrong_media_type", 415, detail))
     announced = first.get(b"content-length", b"0")
     if not announced.isdigit():
@@ -133,7 +133,7 @@ async def read_record(request: Request, *, limit: int, seconds: float) -> dict[s
         record = None
     if isinstance(record, dict) and all(isinstance(value, str) for value in record.values()):
         return record
-    detail = "the body is not a JSON object of texts"
+    detail = "the body is not a JSON object with text values"
     raise ProblemError(Problem("malformed", 400, detail))
 
 

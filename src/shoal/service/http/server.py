@@ -41,7 +41,7 @@ _IDLE = 65  # seconds a connection may be silent between two requests
 _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
-_NOT_HTTP = Problem("malformed", 400, "this is not a request in HTTP/1.1", close=True)
+_NOT_HTTP = Problem("malformed", 400, "this is not an HTTP/1.1 request", close=True)
 
 
 class CannotListenError(ShoalError):
@@ -65,7 +65,7 @@ def listen(
             opened = socket.socket(fileno=descriptor)
             opened.listen(BACKLOG)
         except OSError as error:
-            advice = "start without --socket to open a port of its own"
+            advice = "start without --socket, so that the service opens its own port"
             raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
         return opened
     try:
@@ -88,15 +88,17 @@ def _refusal(
 ) -> CannotListenError:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
-            why = "the port is taken"
-            advice = f"stop the program that has it, or choose another by --{option}"
+            why = "the port is in use"
+            advice = f"stop the program that uses it, or choose another with --{option}"
         case errno.EACCES:
             why = "not allowed"
-            advice = f"choose one above 1023 by --{option}, and let a reverse proxy have this one"
+            advice = f"choose one above 1023 with --{option}, and put a reverse proxy on this one"
         case _:
             why = str(getattr(error, "strerror", "no such port"))
             host_option = option.replace("port", "host")
-            advice = f"choose an address of this machine by --{host_option} and a port up to 65535"
+            advice = (
+                f"choose an address of this machine with --{host_option}, and a port up to 65535"
+            )
     return CannotListenError(host, port, why, advice)
 
 

@@ -35,7 +35,7 @@ class KeyListError(KeyringError, ValueError):
     def __init__(self, reason: str, advice: str) -> None:
         self.reason = reason
         self.advice = advice
-        super().__init__(f"the list of keys cannot be relied on: {reason}; {advice}")
+        super().__init__(f"the list of keys cannot be trusted: {reason}; {advice}")
 
 
 class ContradictionError(KeyListError):
@@ -48,7 +48,7 @@ class KeyGoneError(KeyringError, LookupError):
     def __init__(self, number: int, why: str) -> None:
         self.number = number
         self.why = why
-        super().__init__(f"key {number} opens nothing here: {why}")
+        super().__init__(f"key {number} cannot decrypt here: {why}")
 
 
 class DamagedKeyringError(KeyringError):

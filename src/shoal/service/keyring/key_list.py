@@ -47,9 +47,9 @@ SIGNATURE_BYTES = 64
 _FINGERPRINTED = b"shoal/1 identity\x00"
 _SIGNED = b"shoal/1 keys\x00"
 _TIMES = ("created", "active_from", "expires_at", "deletes_at")
-_FETCH = "fetch it again; if that does not help, its operator has to act"
-_LIE = "its operator signed both: send nothing, and show both to others"
-_LATER = "a newer one was seen: fetch it again"
+_FETCH = "fetch it again; if that does not help, ask its operator"
+_LIE = "its operator signed both: send nothing, and show both to other people"
+_LATER = "a newer one was seen before: fetch it again"
 
 
 class KeyState(StrEnum):
@@ -225,22 +225,22 @@ class KeyList:
         """
         key_list = unverified(data)
         if key_list.fingerprint != fingerprint:
-            reason = f"it is of {key_list.fingerprint} ({key_list.role}), not of {fingerprint}"
+            reason = f"it belongs to {key_list.fingerprint} ({key_list.role}), not to {fingerprint}"
             raise KeyListError(reason, "somebody else answers at this address: send nothing")
         if not key_list.is_signed:
-            raise KeyListError("its signature is wrong", "it was changed on the way: send nothing")
+            raise KeyListError("its signature is wrong", "it was changed on its way: send nothing")
         if role is not None and role != key_list.role:
-            reason = f"it has keys of the {key_list.role}, not of the {role}"
+            reason = f"it has the keys of the {key_list.role}, not of the {role}"
             raise KeyListError(reason, "the survey names the wrong party: send nothing")
         here = moment(now, seconds=True)
         if now > key_list.valid_until:
             until = moment(key_list.valid_until, seconds=True)
-            reason = f"it was valid until {until} UTC, now is {here} UTC"
+            reason = f"it was valid until {until} UTC, and now it is {here} UTC"
             raise KeyListError(reason, _FETCH)
         if key_list.issued > now + FUTURE_TOLERANCE:
             issued = moment(key_list.issued, seconds=True)
-            reason = f"it was issued at {issued} UTC, and here it is {here} UTC"
-            raise KeyListError(reason, "set this machine's clock, then fetch it again")
+            reason = f"it was issued at {issued} UTC, and now it is {here} UTC"
+            raise KeyListError(reason, "correct this machine's clock, then fetch it again")
         return replace(key_list, keys=tuple(key.at(now) for key in key_list.keys))
 
     def current(self, suite: str, now: int) -> PublicKey:
@@ -336,17 +336,17 @@ class Before:
         """Refuse a list that cannot come after what was seen."""
         for number, fingerprint in numbered(key_list).items():
             if self.keys.get(number, fingerprint) != fingerprint:
-                raise ContradictionError(f"key {number} was another key before", _LIE)
+                raise ContradictionError(f"key {number} was a different key before", _LIE)
         same = key_list.issued == self.issued and self.digest
         if same and digest(key_list.document) != self.digest:
             when = f"{moment(key_list.issued, seconds=True)} UTC"
-            reason = f"two different lists say that they were issued at {when}"
+            reason = f"two different lists have the same time of issue, {when}"
             raise ContradictionError(reason, _LIE)
         if key_list.issued < self.issued:
             when, before = (
                 f"{moment(issued, seconds=True)} UTC" for issued in (key_list.issued, self.issued)
             )
-            reason = f"it was issued at {when}, one of {before} was seen before"
+            reason = f"it was issued at {when}, but one from {before} was seen before"
             raise KeyListError(reason, _LATER)
 
     def set_right(self, ahead: KeyList, now: int) -> Before:

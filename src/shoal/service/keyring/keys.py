@@ -320,7 +320,9 @@ class Keyring:
         opened = cls(directory, clock, secrets, index)
         # Refuse a foreign identity and a wrong passphrase before anything else.
         if secrets.can_sign and secrets.identity().public != index.listed.identity:
-            raise DamagedKeyringError(secrets.identity_path, "it is another ring's identity")
+            raise DamagedKeyringError(
+                secrets.identity_path, "it is the identity of another key ring"
+            )
         if protection is not None and not secrets.can_sign:
             keys = [key.public for key in index.ring.keys if key.number in index.ring.alive]
             # One whose file is lost says nothing about the passphrase, and others still open.
@@ -520,11 +522,13 @@ class Keyring:
         now, issued = self._clock(), self._index.listed.issued
         self._secrets.identity()  # refuses by itself
         if issued > now + FUTURE_TOLERANCE:
-            text = f"this machine's clock says {now}, and the keys' list was signed later"
-            raise KeyringError(f"{text}, at {issued}; set the clock")
+            text = f"this machine's clock says {now}, but the list of keys was signed later"
+            raise KeyringError(f"{text}, at {issued}; correct the clock")
         if first_number >= rotation.NUMBERS:
-            text = f"numbers end at {rotation.NUMBERS - 1}, and {first_number} would be next"
-            advice = "give --first-number, the lowest that no key of this ring can have had"
+            text = (
+                f"key numbers end at {rotation.NUMBERS - 1}, and the next would be {first_number}"
+            )
+            advice = "give --first-number, the lowest that no key of this key ring can have had"
             raise KeyringError(f"{text}; {advice}")
 
     def revive(self, first_number: int, doomed: Callable[[KeyInfo], bool]) -> Revived:

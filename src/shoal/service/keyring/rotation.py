@@ -119,7 +119,7 @@ def check_room(ring: Ring) -> None:
     """Refuse one more key where there is no number or no room in the list for it."""
     if ring.unused >= NUMBERS:
         raise KeyringError(
-            f"all {NUMBERS} numbers of this ring are used; make a new ring (shoal keys new) and "
+            f"all {NUMBERS} key numbers are used; make a new key ring (shoal keys new) and "
             "new surveys with its fingerprint"
         )
     if len(ring.keys) >= MOST_KEYS:
@@ -260,7 +260,7 @@ def _known(ring: Ring, number: int) -> KeyInfo:
     key = ring.find(number)
     if key is None or key.state is KeyState.DELETED:
         known = ", ".join(str(key.number) for key in ring.keys)
-        raise KeyGoneError(number, f"this ring has keys {known}")
+        raise KeyGoneError(number, f"this key ring has keys {known}")
     return key
 
 

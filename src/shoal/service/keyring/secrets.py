@@ -108,10 +108,12 @@ def check_private(path: Path, *, known: str | None = None) -> None:
         advised = DIRECTORY_MODE if path.is_dir() else FILE_MODE
         then = "retire the keys in it"
         if known is not None:
-            then = f"count {known} as known to them: keep them from the keys, and from backups"
+            then = (
+                f"assume that they know {known}: then move it away from the keys, and from backups"
+            )
         raise KeyringError(
-            f"{path} is open to other users (mode {mode:04o}); run chmod {advised:o} {path} and, "
-            f"if anybody else could have read it, {then}"
+            f"{path} is open to other users (mode {mode:04o}); run chmod {advised:o} {path} "
+            f"and, if anybody else could have read it, {then}"
         )
 
 
@@ -205,8 +207,8 @@ def locked(path: Path, *, timeout: float = _TIMEOUT) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise KeyringError(
-                        f"another process has held {path} for {timeout:g} seconds; try again, or "
-                        "find out which one it is (fuser, lsof)"
+                        f"another process has locked {path} for {timeout:g} seconds; try "
+                        "again, or find that process (fuser, lsof)"
                     ) from None
             time.sleep(_PAUSE)
         yield
@@ -363,8 +365,8 @@ class Secrets:
         path = self.identity_path
         if not path.exists():
             raise KeyringError(
-                f"the list of keys has to be signed and there is no identity at {path}; bring it "
-                "and name it (--identity FILE)"
+                f"the list of keys must be signed, and there is no identity at {path}; give "
+                "it with --identity FILE"
             )
         (other,) = (role for role in ROLES if role != self._role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
@@ -430,8 +432,8 @@ class Secrets:
         protection = self._protection
         if protection is None:
             raise KeyringError(
-                f"the secrets in {self._directory} are locked; open the ring with its passphrase "
-                "or key file"
+                f"the secrets in {self._directory} are locked; open the key ring with its "
+                "passphrase or key file"
             )
         stored = _stored(path, what)
         if stored.get("protection") != protection.kind:

@@ -45,7 +45,7 @@ def new_document(ring: Keyring, key_file: Path | None) -> Document:
     return replace(
         document(ring),
         sentences=_lines("new", ring, key_file),
-        warnings=("secrets are on the disk in the clear",) if in_the_clear else (),
+        warnings=("the secrets are stored unencrypted",) if in_the_clear else (),
     )
 
 
@@ -94,16 +94,16 @@ def coming(key: KeyInfo, now: int) -> str:
         case KeyState.EXPIRED if key.deletes_at > now:
             return f"deleted in {duration(key.deletes_at - now)} or later"
         case KeyState.EXPIRED:
-            return "deleted when the service next looks"
-    return "leaves the list when it is signed again"
+            return "deleted at the service's next check"
+    return "stays listed until the list is signed again"
 
 
 def regain(ring: Keyring, number: int) -> str:
     """What to do about a key whose secret is lost."""
     retire = f"shoal keys retire {ring.directory} {number} --delete"
     return (
-        f"bring {ring.secret_path(number).name} back from a backup; if there is none, {retire} "
-        "lets devices seal with another, and what waits for this one is lost"
+        f"restore {ring.secret_path(number).name} from a backup; if there is none, {retire} "
+        "makes devices use another key, and reports sealed for this one are lost"
     )
 
 

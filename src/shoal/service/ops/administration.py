@@ -118,8 +118,8 @@ def remove_survey(store: Store, digits: str) -> tuple[SurveyId, int]:
     except SurveyInUseError as error:
         taken = "reports" if isinstance(store, ShufflerStore) else "collected batches"
         ends = moment(store.surveys.get(name).not_after)
-        message = f"it has {taken}: it ends by itself on {ends} (UTC)"
-        raise AdministrationError(f"survey {name} stays: {message}") from error
+        message = f"it has {taken}; it closes on {ends} (UTC)"
+        raise AdministrationError(f"survey {name} cannot be removed: {message}") from error
 
 
 def delete_data(store: Store, survey: SurveyId) -> Deleted:

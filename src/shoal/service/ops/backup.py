@@ -104,7 +104,11 @@ class GoneError(BackupError):
 
     def __init__(self, path: Path, how: str = "deleted") -> None:
         why = f"{path.name} was {how} while it was copied"
-        super().__init__("cannot make the backup", why, "stop the worker meanwhile, and try again")
+        super().__init__(
+            "cannot make the backup",
+            why,
+            "stop the worker, make the backup, and start the worker again",
+        )
 
 
 def damaged(path: Path, why: str) -> BackupError:
@@ -113,7 +117,7 @@ def damaged(path: Path, why: str) -> BackupError:
 
 
 @contextmanager
-def disk(what: str, advice: str = "make room, or choose another place") -> Iterator[None]:
+def disk(what: str, advice: str = "free some space, or choose another place") -> Iterator[None]:
     """What the disk refuses is said in one line."""
     try:
         yield
@@ -220,7 +224,7 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
         )
         writer.add_bytes(MANIFEST, manifest.to_bytes())  # after everything that it names
     plain = keys and protection_kind(home.keys) == "none"
-    warning = "the keys in it are in the clear, as they are in the directory"
+    warning = "the keys in it are unencrypted, as they are in the directory"
     return Made(target, manifest, (warning,) if plain else ())
 
 
@@ -234,7 +238,7 @@ def _ring(home: Home) -> dict[str, bytes]:
 def _small_files(home: Home, copied: sa.Connection, *, token: bool) -> dict[str, bytes]:
     """The token, and the name that directory and database share; two names are refused."""
     names = (STORE_ID, TOKEN) if token else (STORE_ID,)
-    with disk("cannot make the backup", "look at its permissions"):
+    with disk("cannot make the backup", "check its permissions"):
         content = {
             name: (home.directory / name).read_bytes()
             for name in names
@@ -251,7 +255,7 @@ def _small_files(home: Home, copied: sa.Connection, *, token: bool) -> dict[str,
 def _revision(copied: sa.Connection, role: Role) -> str:
     if not sa.inspect(copied).has_table(f"{role}_revision"):
         advice = "check --store and SHOAL_STORE"
-        raise BackupError("cannot make the backup", f"this database is no {role}'s", advice)
+        raise BackupError("cannot make the backup", f"this is not the {role}'s database", advice)
     query = sa.text(f"SELECT version_num FROM {role}_revision")  # noqa: S608 - one of two words
     return str(copied.execute(query).scalar_one())
 
@@ -339,10 +343,10 @@ class Manifest:
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
                 raise ValueError(f"made by a newer version of Shoal ({plain.get('shoal')})")
             if plain["role"] not in ROLES:
-                raise ValueError("of no party")
+                raise ValueError("not made by a shuffler or an analyzer")
             ring, files = plain["ring"], {each["path"]: Entry.of(each) for each in plain["files"]}
             if len(files) < len(plain["files"]):
-                raise ValueError("its manifest has a file twice")
+                raise ValueError("its manifest lists a file twice")
             return cls(
                 role=plain["role"],
                 made=_count(plain["made"]),
@@ -359,12 +363,12 @@ class Manifest:
                 files=files,
             )
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"its manifest is none ({type(error).__name__})") from None
+            raise ValueError(f"its manifest is unreadable ({type(error).__name__})") from None
 
 
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError("its manifest has no whole number where one belongs")
+        raise ValueError("its manifest lacks a number")
     return value
 
 
@@ -386,7 +390,7 @@ def snapshot(address: str, scratch: Path, progress: Progress) -> AbstractContext
 def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
     source, copy = Path(str(url.database)), scratch / SQLITE_FILE
     if not source.is_file():
-        advice = "it is made when the service starts, or with its first survey"
+        advice = "the service makes it when it starts, or with its first survey"
         raise BackupError("there is nothing to back up", f"no database {source}", advice)
     try:
         copy_sqlite(source, copy, progress)
@@ -395,8 +399,8 @@ def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             raise _broken(str(error)) from error
         if code == sqlite3.SQLITE_FULL:  # only the copy is written to
-            advice = "make room there, or choose another place"
-            why = f"there is no room for a copy of the database in {scratch.parent}"
+            advice = "free some space there, or choose another place"
+            why = f"there is no space for a copy of the database in {scratch.parent}"
             raise BackupError("cannot make the backup", why, advice) from error
         raise StoreUnavailableError("copying", str(error)) from error
     engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.pool.NullPool)
@@ -480,16 +484,18 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
     )
     if finished.returncode:
         why = _first_line(finished.stderr) or f"status {finished.returncode}"
-        raise BackupError(f"{program} failed", why, "see that the database runs and may be read")
+        raise BackupError(
+            f"{program} failed", why, "check that the database runs and that this user may read it"
+        )
 
 
 def _address(url: URL) -> str:
     """The address without its password: lists of processes show it."""
     if "sslpassword" in url.query:
         raise BackupError(
-            "cannot call the programs of PostgreSQL",
-            "they would show the sslpassword of the address to everybody on this machine",
-            "use a key without one, in a file that only this user reads",
+            "cannot run the programs of PostgreSQL",
+            "they would show the sslpassword of the address to all users of this machine",
+            "use a key without a password, in a file that only this user can read",
         )
     shown = url.set(drivername=POSTGRESQL).difference_update_query(["password"])
     return shown._replace(password=None).render_as_string()
@@ -682,11 +688,11 @@ def _name(draft: Path, target: Path) -> None:
 def refuse_existing(target: Path) -> None:
     """Nothing is overwritten."""
     if target.exists() or target.is_symlink():
-        advice = "choose another name, or a directory for several (with / at its end)"
-        raise BackupError(f"cannot write {target}", "it is there already", advice)
+        advice = "choose another name, or a directory for several backups (a name that ends with /)"
+        raise BackupError(f"cannot write {target}", "it exists already", advice)
     if not target.parent.is_dir():
         why = f"there is no directory {target.parent}"
-        raise BackupError(f"cannot write {target}", why, "make it, or choose another place")
+        raise BackupError(f"cannot write {target}", why, "create it, or choose another place")
 
 
 class Archive:
@@ -698,7 +704,7 @@ class Archive:
         self._members = {member.name: member for member in tar.getmembers()}
         member = self._members.get(MANIFEST)
         if member is None or not member.isreg() or member.size > _LARGEST_MANIFEST:
-            raise damaged(path, "it has no manifest: it is not all there")
+            raise damaged(path, "it has no manifest: it is incomplete")
         try:
             self.manifest = Manifest.from_bytes(self._opened(member).read())
         except ValueError as error:
@@ -719,13 +725,13 @@ class Archive:
         """The bytes of a file; refused at their end if they are not what the manifest says."""
         member = self._members.get(entry.path)
         if member is None or not member.isreg() or member.size != entry.bytes:
-            raise damaged(self.path, f"{entry.path} is missing, or has another length")
+            raise damaged(self.path, f"{entry.path} is missing, or has a wrong length")
         digest, source = sha256(), self._opened(member)
         while piece := source.read(_PIECE):
             digest.update(piece)
             yield piece
         if digest.hexdigest() != entry.sha256:
-            raise damaged(self.path, f"{entry.path} is not what it was")
+            raise damaged(self.path, f"{entry.path} was changed")
 
     def verify(self, progress: Progress) -> None:
         """Read everything once."""
@@ -740,9 +746,9 @@ def reading(path: Path) -> Iterator[Archive]:
     """A backup, refused in one line if it is none."""
     try:
         with (
-            disk(f"cannot read {path}", "look at the path and its permissions"),
+            disk(f"cannot read {path}", "check the path and its permissions"),
             tarfile.open(path, "r:") as tar,
         ):
             yield Archive(path, tar)
     except (tarfile.TarError, EOFError):
-        raise damaged(path, "it is no backup, or its end is missing") from None
+        raise damaged(path, "it is not a backup, or its end is missing") from None

@@ -36,8 +36,8 @@ _ADDRESSES = ("http://", "https://")
 _TIMEOUT = 5.0
 _SKEW, _LARGE_SKEW = 60, 300
 _LARGEST = 1 << 20
-_SILENT = ("does not answer", "start it, or look at the proxy in front of it")
-_WHOSE = "see whether this is the address of a shuffler or an analyzer"
+_SILENT = ("does not answer", "start it, or check the proxy in front of it")
+_WHOSE = "check that this is the address of a shuffler or an analyzer"
 
 
 def examine(
@@ -74,7 +74,7 @@ def _is_address(target: str) -> bool:
         except ValueError:  # a port that is no number, or half of an address of IPv6
             names_host = False
         if not names_host:
-            raise InvalidArgumentError("target", target, "an address with the name of a host in it")
+            raise InvalidArgumentError("target", target, "an address with a host name")
         return True
     if "://" in target and not Path(target).exists():
         expected = f"an address with {' or '.join(_ADDRESSES)}, or a directory"
@@ -108,7 +108,7 @@ def party_findings(home: Home, clock: Clock = system_clock) -> tuple[list[Findin
                 findings += _findings(store_facts(home, database, keyring, clock))
                 surveys = tuple(Surveys(database, ()).all())
         else:
-            advice = "it is made when the service starts, or with its first survey"
+            advice = "the service makes it when it starts, or with its first survey"
             findings.append(warn("store", "there is none yet", advice))
     except StoreVersionError as error:
         findings.append(fail("store", str(error), "start the service once with --migrate"))
@@ -127,7 +127,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
     try:
         tokens.check()
     except ShoalError as error:
-        advice = "needed for collecting, unless --shuffler-token names another file"
+        advice = "collecting needs it, unless --shuffler-token names another file"
         yield warn("token file", str(error), advice)
         return
     yield ok("token file", f"{tokens.path} is there")
@@ -141,7 +141,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
             if error.__cause__ is None:  # otherwise it does not answer at all, which was said
                 yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)
         else:
-            yield ok(name, f"{survey.shuffler.url} takes it")
+            yield ok(name, f"{survey.shuffler.url} accepts it")
 
 
 def _others(party: Examined, now: int) -> Iterator[Finding]:
@@ -171,7 +171,7 @@ class Remote:
         if answer.status_code == httpx.codes.NOT_FOUND:
             yield warn(self.url, "answers, but has no /readyz", _WHOSE)
         elif not answer.is_success:
-            yield fail(self.url, "answers, and is not ready", "run shoal doctor DIR where it runs")
+            yield fail(self.url, "answers, but is not ready", "run shoal doctor DIR where it runs")
         else:
             yield ok(self.url, "ready")
         yield self.clock(answer)
@@ -189,12 +189,18 @@ class Remote:
                 yield self._keys(fingerprint)
             name = f"{self.url} survey {str(survey.id)[:12]}"
             if not answer.is_success:
-                yield fail(name, "is not known there", "add it there: shoal survey add")
+                yield fail(
+                    name,
+                    "the service there does not have it",
+                    "register it there: shoal survey add",
+                )
             elif answer.content != survey.to_bytes():
-                advice = "somebody answers for the service: find out"
-                yield fail(name, "is another one there", advice)
+                advice = (
+                    "somebody may be impersonating the service: find out before anything is sent"
+                )
+                yield fail(name, "the service there has a different one", advice)
             else:
-                yield ok(name, "is collected there")
+                yield ok(name, "the service there collects for it")
 
     def clock(self, answer: httpx.Response) -> Finding:
         """Its clock against ours, by the header Date."""
@@ -202,13 +208,13 @@ class Remote:
         try:
             theirs = int(parsedate_to_datetime(answer.headers["Date"]).timestamp())
         except (KeyError, ValueError):
-            return warn(name, "it does not say what time it is", "let the proxy pass Date on")
+            return warn(name, "its answers carry no time", "make the proxy pass the header Date on")
         skew = theirs - self.now
         detail = f"{skew:+d} s against this machine"
         if abs(skew) > _LARGE_SKEW:
-            return fail(name, detail, "set the clock that is wrong (NTP)")
+            return fail(name, detail, "correct the wrong clock (NTP)")
         if abs(skew) > _SKEW:
-            return warn(name, detail, "set the clock that is wrong (NTP)")
+            return warn(name, detail, "correct the wrong clock (NTP)")
         return ok(name, detail)
 
     def _keys(self, fingerprint: str | None = None) -> Finding:
@@ -220,9 +226,9 @@ class Remote:
             signer = fingerprint or unverified(answer.content).fingerprint
             listed = KeyList.verified(answer.content, fingerprint=signer, now=self.now)
         except ShoalError as error:
-            return fail(name, str(error), "send nothing there until this is explained")
+            return fail(name, str(error), "send nothing there until you know why")
         left = duration(listed.valid_until - self.now)
-        return ok(name, f"{listed.role}, {signer[:12]}…, signed for {left} more")
+        return ok(name, f"{listed.role}, {signer[:12]}…, signature valid for {left} more")
 
     def _get(self, path: str) -> httpx.Response | None:
         """The answer with its status, date and body; none if it does not come to an end."""
@@ -251,8 +257,8 @@ def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
         elif all(home.may_have_database for home in homes):
             yield ok("store", "each has its own database")
         else:
-            detail = "not compared: one of them is not in its directory"
-            yield warn("store", detail, "see that --store is another one for each")
+            detail = "not compared: one database is not in its directory"
+            yield warn("store", detail, "check that --store differs for each")
         if _public(shuffler) & _public(analyzer):
             yield fail("keys", "both have the same key", "make keys for each: shoal keys new")
         else:
@@ -260,9 +266,11 @@ def apart(parties: Sequence[Examined]) -> Iterator[Finding]:
         one, other = (home.directory.stat() for home in homes)
         same = (one.st_dev, one.st_uid) == (other.st_dev, other.st_uid)
         detail = (
-            "both are on one disk, of one user" if same else "both can be seen from one machine"
+            "both are on one disk and belong to one user"
+            if same
+            else "both can be read from one machine"
         )
-        trying = "fine for trying out; real parties have different operators and machines"
+        trying = "fine for trying out; for real answers, use two operators and two machines"
         yield warn("apart", detail, trying)
         known = {survey.id for survey in analyzer.surveys}
         fingerprint = None if analyzer.keyring is None else analyzer.keyring.fingerprint

@@ -54,14 +54,14 @@ _LEDGER_FIGURES = (
     *("ledger_epsilon", "ledger_analyzer_epsilon", "published_batches", "collections"),
     "rejected_records",
 )
-_TEND = "see that a worker runs (it tends the keys), with the identity where it looks"
+_TEND = "start the worker (or the analyzer) with the identity: it renews the keys and their list"
 _START_WORKER = "start a worker: shoal serve worker DIR"
-_REACH = "devices wait: see that a worker runs, and that it reaches the analyzer's address"
+_REACH = "devices cannot send: check that a worker runs, and that it reaches the analyzer's address"
 _AHEAD = (
-    "devices refuse it: set the clocks here and at the analyzer right; a worker then fetches a new "
-    "one within the hour, which takes its place"
+    "devices refuse it: correct the clocks here and at the analyzer; a worker then fetches "
+    "a new copy within the hour"
 )
-UNAVAILABLE = "see that the database runs and may be written to; reports are refused so far"
+UNAVAILABLE = "check that the database runs and accepts writes; reports are refused until it does"
 
 
 def directory_facts(home: Home) -> list[Fact]:
@@ -127,9 +127,9 @@ def _permissions(directory: Path) -> Finding:
         detail = f"{first} has mode {_mode(first):04o}{more}"
         return fail("permissions", detail, f"run chmod -R go= {directory}")
     if _mode(directory) & _OTHERS:
-        detail = f"others may see the names in {directory}, though nothing more"
+        detail = f"other users can list the files in {directory}, but not read them"
         return warn("permissions", detail, f"run chmod 700 {directory}")
-    return ok("permissions", f"{directory} is for its owner alone")
+    return ok("permissions", f"only its owner can read {directory}")
 
 
 def _mode(path: Path) -> int:
@@ -156,12 +156,15 @@ def _key_list(keyring: Keyring, now: int) -> Iterator[Finding]:
     left = listed.valid_until - now
     soon = left < (listed.valid_until - listed.issued) // 4
     if left <= 0:
-        yield fail("key list", f"its signature ended {duration(-left)} ago", _TEND)
+        yield fail("key list", f"its signature expired {duration(-left)} ago", _TEND)
     elif soon:
-        yield warn("key list", f"its signature ends in {duration(left)}", _TEND)
+        yield warn("key list", f"its signature expires in {duration(left)}", _TEND)
     else:
-        yield ok("key list", f"signed until {duration(left)} from now")
-    away = f"not in {keyring.directory}; bring it before {moment(listed.valid_until)} UTC"
+        yield ok("key list", f"its signature is valid for {duration(left)} more")
+    away = (
+        f"not in {keyring.directory}; needed to sign the list before "
+        f"{moment(listed.valid_until)} UTC"
+    )
     if keyring.has_identity or not soon:
         yield ok("identity", "with the keys" if keyring.has_identity else away)
     else:
@@ -178,7 +181,7 @@ def _keys(keyring: Keyring, now: int) -> Iterator[Finding]:
     used = {key.suite for key in keys if key.at(now).state is KeyState.ACTIVE}
     unused = sorted({key.suite for key in keys} - used)
     if unused:
-        advice = "rotate the keys (shoal keys rotate), or set the clock"
+        advice = "rotate the keys (shoal keys rotate), or correct the clock"
         yield fail("keys", f"no key in use for {', '.join(unused)}", advice, stops=True)
     for key in keys:
         if key.number not in lacking:
@@ -186,8 +189,8 @@ def _keys(keyring: Keyring, now: int) -> Iterator[Finding]:
             continue
         name, advice = f"key {key.number}", regain(keyring, key.number)
         detail = (
-            f"{key.state}, and its secret {lacking[key.number]}: nothing that is sealed for it "
-            f"opens ({keyring.secret_path(key.number)})"
+            f"{key.state}, and its secret {lacking[key.number]}: nothing sealed for it can "
+            f"be decrypted ({keyring.secret_path(key.number)})"
         )
         if key.state is KeyState.EXPIRED:
             yield warn(name, detail, advice)
@@ -201,14 +204,14 @@ def _key(key: KeyInfo, now: int) -> Finding:
     if key.state is KeyState.ACTIVE:
         left = key.expires_at - now
         if left <= 0:
-            detail = f"in use, {age}, and should have been replaced {duration(-left)} ago"
+            detail = f"in use, {age}, {duration(-left)} overdue for replacement"
             return warn(name, detail, _TEND)
         return ok(name, f"in use, {age}, for {duration(left)} more")
     if key.state is KeyState.PENDING:
-        return ok(name, f"published, in use in {duration(key.active_from - now)}")
+        return ok(name, f"published, will be in use in {duration(key.active_from - now)}")
     if key.state is KeyState.DELETED:
-        return ok(name, "deleted, and leaves the list when it is signed again")
-    return ok(name, f"expired, {age}, still opens what was sealed before")
+        return ok(name, "deleted, still listed until the list is signed again")
+    return ok(name, f"expired, {age}, still decrypts what was sealed before")
 
 
 def _protection(keyring: Keyring) -> Iterator[Finding]:
@@ -217,8 +220,8 @@ def _protection(keyring: Keyring) -> Iterator[Finding]:
     except KeyringError:
         return  # nothing is left of the secrets, which was said
     if protection == "none":
-        advice = "make keys with a passphrase or a key file for real answers"
-        yield warn("protection", "the secrets lie on the disk in the clear", advice)
+        advice = "for real answers, make keys protected by a passphrase or a key file"
+        yield warn("protection", "the secrets are stored unencrypted", advice)
     else:
         yield ok("protection", f"by {protection}")
 
@@ -266,7 +269,7 @@ def _surveys(
         name = f"survey {short(survey.id)}"
         party = survey.shuffler if home.role == "shuffler" else survey.analyzer
         if keyring is not None and party.fingerprint != keyring.fingerprint:
-            advice = "make it again with the fingerprint that shoal keys show prints"
+            advice = "make the survey again with the fingerprint that shoal keys show prints"
             yield fail(name, f"names another {home.role}'s keys", advice)
         elif keyring is not None and (finding := _schedule(survey, keyring, now)) is not None:
             yield finding
@@ -285,12 +288,18 @@ def _schedule(survey: Survey, keyring: Keyring, now: int) -> Finding | None:
         return None
     name, expired = f"survey {short(survey.id)}", keyring.schedule.expired
     if expired < max_age:
-        detail = f"a batch may wait {duration(max_age)}, its key {duration(expired)}"
-        return fail(name, detail, "make keys with a longer --expired, and the survey again")
+        detail = (
+            f"a batch may wait {duration(max_age)}, but its key is deleted after "
+            f"{duration(expired)}"
+        )
+        return fail(name, detail, "make keys with a longer --expired, then make the survey again")
     life = survey.not_after - survey.not_before
     if survey.batches.small == "carry" and life > longest_carried(keyring):
-        detail = f"open for {duration(life)}: there is no room for all its keys, the oldest go"
-        advice = "make keys with a longer --active, or a survey that does not carry"
+        detail = (
+            f"open for {duration(life)}: the list cannot hold all its keys, so the oldest are "
+            "deleted"
+        )
+        advice = "make keys with a longer --active, or a survey whose small batches are deleted"
         return warn(name, detail, advice)
     return None
 
@@ -302,9 +311,9 @@ def _tokens(database: Database, now: int) -> Iterator[Finding]:
         left = row.expires - now
         name, advice = f"token {row.label}", "make a new one: shoal keys token"
         if left <= 0:
-            yield warn(name, f"ended {duration(-left)} ago", advice)
+            yield warn(name, f"expired {duration(-left)} ago", advice)
         elif left < SOON:
-            yield warn(name, f"ends in {duration(left)}", advice)
+            yield warn(name, f"expires in {duration(left)}", advice)
         else:
             yield ok(name, f"valid for {duration(left)} more")
 
@@ -322,7 +331,7 @@ def _codes(codes: Codes, now: int) -> Iterator[Finding]:
         if totals.registered:
             yield ok(name, counted)
         else:
-            advice = "add what whoever invites wrote: shoal invite add DIR FILE"
+            advice = "register the file of codes that shoal invite wrote: shoal invite add DIR FILE"
             yield warn(name, f"{counted}: nobody can answer", advice)
 
 
@@ -343,16 +352,19 @@ def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> I
         if copy is None:
             yield warn(check, "there is no copy yet", _REACH)
         elif copy.valid_until < now:
-            yield warn(check, "the copy's signature has ended", _REACH)
+            yield warn(check, "the copy's signature has expired", _REACH)
         elif not copy.is_usable(now):
             ahead = -(-(copy.issued - now) // DAY)
             yield fail(check, f"the copy's date is {ahead} days ahead of this clock", _AHEAD)
         else:
             days = (copy.valid_until - now) // DAY
-            yield ok(check, f"copied, signed for {days} days more")
+            yield ok(check, f"copied, its signature is valid for {days} more days")
     for each in key_lists.contradictions():
         detail = f"{each.fingerprint[:_SHOWN]}… signed lists that contradict each other"
-        advice = f"{each.reason}: both are in the table contradictions; talk to its operator"
+        advice = (
+            f"{each.reason}: both lists are in the table contradictions; ask the analyzer's "
+            "operator"
+        )
         yield fail("analyzer keys", detail, advice)
 
 
@@ -386,32 +398,40 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             sa.select(sa.func.sum(tally.value)).where(tally.name == DEAD_LETTERS)
         )
     if not waiting or leased:
-        yield ok("opening", "a worker is at it" if waiting else "nothing waits")
+        yield ok("opening", "a worker is opening reports" if waiting else "nothing waits")
     elif tried:
-        detail = "reports wait: a worker could not open them, and tries again in some minutes"
-        yield warn("opening", detail, "see what fails here, and work_failed in the worker's log")
+        detail = "a worker failed to open the waiting reports, and retries in some minutes"
+        yield warn(
+            "opening",
+            detail,
+            "fix the failed checks here, and look for work_failed in the worker's log",
+        )
     elif waiting < GATHER_REPORTS:
-        yield ok("opening", "reports wait to be opened together")
+        yield ok("opening", "reports wait for more, to be opened together")
     else:
-        yield warn("opening", "reports wait, and nobody opens them at the moment", _START_WORKER)
+        yield warn("opening", "reports wait, and no worker is opening them", _START_WORKER)
     for row in rows:
         name, age = f"batch {row.id[:8]}", now - (row.closed or now)
         if row.state == schema.OPEN:
             max_age = surveys.numbered(row.survey).survey.batches.max_age
             overdue = 0 if row.since is None else now - row.since - max_age
             if overdue > _STUCK:
-                detail = f"should have closed {duration(overdue)} ago, or waited for more"
+                detail = f"should have closed {duration(overdue)} ago"
                 yield warn(name, detail, _START_WORKER)
         elif row.state == schema.SEALED and age > _STUCK:
-            yield warn(name, "closed, and not mixed yet", _START_WORKER)
+            yield warn(name, "closed, but not mixed yet", _START_WORKER)
         elif row.state != schema.SEALED and age > _UNCOLLECTED:
-            detail = f"ready since {duration(age)}, and not collected"
-            yield warn(name, detail, "see that the analyzer runs, and that its token is valid")
+            detail = f"ready for {duration(age)}, but not collected"
+            yield warn(name, detail, "check that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
     if dead_letters:
-        advice = "look for errors of the disk in the system's log"
-        yield warn("dead letters", f"{dead_letters:,} reports were given up", advice)
+        advice = "look for disk errors in the system's log"
+        yield warn(
+            "dead letters",
+            f"{dead_letters:,} reports were given up after repeated failures",
+            advice,
+        )
 
 
 def _analyzer_waits(database: Database) -> Iterator[Finding]:
@@ -425,21 +445,21 @@ def _analyzer_waits(database: Database) -> Iterator[Finding]:
     for row in batches:
         if row.state == analyzer_schema.REFUSED:
             advice = (
-                "it is not lost, the shuffler keeps it: see to the cause, then "
-                f"shoal collect DIR --again {row.batch[:8]}"
+                "nothing is lost, the shuffler keeps it: fix the cause, then run shoal "
+                f"collect DIR --again {row.batch[:8]}"
             )
             yield warn(f"batch {row.batch[:8]}", f"refused: {row.reason}", advice)
         elif row.state == analyzer_schema.HELD:
             advice = (
-                "ask the shuffler's operator for bursts from one network; to publish it all the "
-                f"same: shoal collect DIR --release {row.batch[:8]}"
+                "ask the shuffler's operator about bursts from one network; to publish it "
+                f"anyway: shoal collect DIR --release {row.batch[:8]}"
             )
             yield warn(f"batch {row.batch[:8]}", f"held: {row.warning}", advice)
         elif not (row.state == analyzer_schema.PUBLISHED and row.acknowledged):
             on_their_way += 1
     if on_their_way:
-        advice = "they go on while shoal serve analyzer (or shoal collect) runs"
-        yield warn("collecting", f"batches on their way: {on_their_way}", advice)
+        advice = "they continue while shoal serve analyzer (or shoal collect) runs"
+        yield warn("collecting", f"batches in progress: {on_their_way}", advice)
     else:
         plural = "es" * (len(batches) != 1)
         yield ok("collecting", f"{len(batches)} batch{plural} so far, nothing waits")
@@ -457,7 +477,7 @@ def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator
         needed = set(connection.scalars(query.distinct()))
     for number, why in keyring.lacking().items():
         if number in needed:
-            detail = f"{what} wait for it, and its secret {why}"
+            detail = f"{what} wait for this key, and its secret {why}"
             yield fail(f"{what} for key {number}", detail, regain(keyring, number))
 
 

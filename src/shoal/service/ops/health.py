@@ -114,7 +114,7 @@ class Fact:
         """The worst of it, in one line under the fact's name."""
         findings = self.findings()
         if not findings:
-            return ok(self.name, "nothing to look at")
+            return ok(self.name, "nothing to check")
         bad = max(findings, key=lambda each: (each.stops, SEVERITY[each.state]))
         detail = bad.detail if bad.check == self.name else f"{bad.check}: {bad.detail}"
         state = State.WARN if bad.state is State.FAIL and not bad.stops else bad.state
@@ -196,24 +196,24 @@ def machine_findings(clock: Clock = system_clock) -> Iterator[Finding]:
     yield ok("installed", f"shoal {version('shoal')}, Python {platform.python_version()}, {parts}")
     lacking = missing(SERVER)
     if lacking:
-        advice = "pip install '.[server]' in a clone, to run services here"
+        advice = "to run services here: pip install '.[server]' in a clone"
         yield warn("server", f"not installed: {', '.join(lacking)}", advice)
     else:
         shown = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
         yield ok("server", shown)
     if missing(POSTGRES):
-        advice = "pip install '.[postgres]' in a clone, for a store in PostgreSQL"
+        advice = "to store in PostgreSQL: pip install '.[postgres]' in a clone"
         yield warn("postgres", "not installed", advice)
     else:
         yield ok("postgres", f"psycopg {version('psycopg')}")
     yield random_source()
     now = Steadiness(clock).check()
-    yield ok("clock", "says a possible time") if not now.advice else now
+    yield ok("clock", "plausible") if not now.advice else now
 
 
 def random_source() -> Finding:
     """Whether the system's randomness is ready, and what is made of it is balanced."""
-    advice = "do not collect anything on this machine"
+    advice = "collect nothing with this machine"
     if hasattr(os, "getrandom"):
         try:
             os.getrandom(32, os.GRND_NONBLOCK)
@@ -236,9 +236,9 @@ def disk(directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
     left = f"{free / (1 << 30):.1f} GiB free"
     if free < LEAST_FREE:
-        return fail("disk", left, "make room: reports are refused until there is", stops=True)
+        return fail("disk", left, "free some space: reports are refused until then", stops=True)
     if free < LITTLE_DISK:
-        return warn("disk", left, "make room before it is full")
+        return warn("disk", left, "free some space before the disk is full")
     return ok("disk", left)
 
 
@@ -258,9 +258,9 @@ class Steadiness:
         """Whether it says a possible time, and was not set since."""
         now = self._clock()
         jumped = round(now - self._steady() - self._offset)
-        advice = "set the clock (NTP), then start this process again"
+        advice = "correct the clock (NTP), then restart this process"
         if now < _NOT_BEFORE:
-            why = "the time lies before this program was written"
+            why = "the time is before this program was written"
             return fail("clock", why, advice, stops=True)
         if abs(jumped) > LARGEST_JUMP:
             return fail("clock", f"set by {jumped:+d} s since the start", advice, stops=True)

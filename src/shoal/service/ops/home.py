@@ -40,7 +40,7 @@ class HomeError(ShoalError):
 
     def __init__(self, path: Path, why: str, advice: str) -> None:
         self.path = path
-        super().__init__(f"cannot work in {path}: {why}; {advice}")
+        super().__init__(f"cannot use {path}: {why}; {advice}")
 
 
 class WrongPartyError(ShoalError):
@@ -74,9 +74,9 @@ class Home:
         """Refuse a directory that is not there, or cannot be written to."""
         if self.directory.exists() and not self.directory.is_dir():
             advice = "name the directory of a shuffler or an analyzer"
-            raise HomeError(self.directory, "it is a file, and not a directory", advice)
+            raise HomeError(self.directory, "it is a file, not a directory", advice)
         if not self.directory.exists():
-            advice = f"make it with shoal keys new {self.keys} --role {self.role}"
+            advice = f"create it with shoal keys new {self.keys} --role {self.role}"
             raise HomeError(self.directory, "there is no such directory", advice)
         if not os.access(self.directory, os.R_OK | os.W_OK | os.X_OK):
             advice = "run as its owner, or give it to this user (chown)"
@@ -87,8 +87,10 @@ class Home:
         self.check()
         role = Keyring.open(self.keys, protection=None).role
         if role != self.role:
-            why = f"it is the directory of the {role}, and not of the {self.role}"
-            raise HomeError(self.directory, why, f"name another, or run shoal serve {role}")
+            why = f"it is the directory of the {role}, not of the {self.role}"
+            raise HomeError(
+                self.directory, why, f"name another directory, or run shoal serve {role}"
+            )
 
     def make(self) -> None:
         """The directory, for one user's eyes."""

@@ -81,7 +81,7 @@ class CodesFile:
                 return made
         except (MalformedError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             pass
-        raise InvitationsError(f"{name} is not a file of codes as shoal invite writes it")
+        raise InvitationsError(f"{name} is not a file of codes from shoal invite")
 
     def apply(self, codes: Codes) -> int:
         """Do all that it says; how many codes were not there before. Again, it does nothing."""
@@ -96,7 +96,7 @@ class CodesFile:
 def invite(survey: Survey, people: int, first: int = 1) -> list[Handed]:
     """New invitations, numbered from ``first`` on."""
     if not survey.admission.code_bytes:
-        expected = "one that invites people (shoal survey new --entitled N)"
+        expected = "a survey for invited people (shoal survey new --entitled N)"
         raise InvalidArgumentError("survey", survey.name, expected)
     drawn = enumerate(Invitation.draw(checks.count(count=people)), start=first)
     return [Handed(number, invitation) for number, invitation in drawn]
@@ -137,12 +137,12 @@ def read_table(path: Path) -> list[Handed]:
     try:
         rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
         if not rows or tuple(rows[0]) != COLUMNS:
-            raise InvitationsError(f"{path} is not a table of invitations: it has other columns")
+            raise InvitationsError(f"{path} is not a table of invitations: its columns differ")
         return [Handed(int(number), Invitation.read(text)) for number, text, _ in rows[1:]]
     except OSError as error:
         raise InvitationsError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, InvalidArgumentError) as error:
-        raise InvitationsError(f"{path} is not a table of invitations as it was written") from error
+        raise InvitationsError(f"{path} is not a table of invitations, or was changed") from error
 
 
 def found(who: str, handed: Sequence[Handed]) -> Handed:

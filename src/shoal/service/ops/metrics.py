@@ -56,42 +56,39 @@ from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
 _MINUTE = 60.0
 # Every figure, and what it tells.
 FIGURES = {
-    "check_state": (
-        "What the work hangs on: 0 in order, 1 in order but for something, 2 not in order."
-    ),
-    "unreadable_figures": "Sources of figures that could not be read.",
-    "refused_reports": "Reports refused when they came, by reason.",
+    "check_state": ("State of each check: 0 ok, 1 warning, 2 failed."),
+    "unreadable_figures": "Sources of metrics that could not be read.",
+    "refused_reports": "Reports refused on arrival, by reason.",
     "refused_requests": "Requests answered with a problem, by its kind.",
-    "commit_seconds": (
-        "What the longest commit of the last minute stayed below, if there were many."
-    ),
+    "commit_seconds": ("Upper bound of the longest commit in the last minute, if there were many."),
     "queue_ratio": "How full the intake's queue was, in tenths.",
     "network_ratio": (
-        "How many of the last full hour's reports came from one network, in quarters; at most 0.75."
+        "Fraction of the last full hour's reports from one network, in quarters; at most 0.75."
     ),
-    "disk_free_bytes": "Room on the disk, to two digits.",
-    "key_age_seconds": "Seconds since a key was made.",
-    "key_active_seconds_left": "Seconds until a key is no longer handed out.",
-    "missing_secrets": "Keys, not deleted, whose secret is not in its file: they open nothing.",
-    "lacking_key_lists": "Analyzers without a copy of their keys that devices take.",
-    "contradicting_key_lists": "Signed lists of analyzers that contradict each other.",
+    "disk_free_bytes": "Free disk space, to two digits.",
+    "key_age_seconds": "Age of a key in seconds.",
+    "key_active_seconds_left": "Seconds until a key is no longer handed out to devices.",
+    "missing_secrets": "Keys, not deleted, whose secret file is missing: they decrypt nothing.",
+    "lacking_key_lists": "Analyzers without a valid copy of their keys for devices.",
+    "contradicting_key_lists": "Signed key lists of analyzers that contradict each other.",
     "batches": "Closed batches, by state.",
-    "last_batch_reports": "Valid reports of the batch that closed last, to two digits.",
+    "last_batch_reports": "Valid reports in the last closed batch, to two digits.",
     "closed_batches": "Batches that were closed.",
     "reports": "Valid reports of closed batches, to two digits.",
-    "expired_batches": "Batches that died before they were large enough.",
+    "expired_batches": "Batches deleted because they stayed too small.",
     "unopened_reports": (
-        "Reports that could not be opened, when a batch closed last, to two digits."
+        "Reports that could not be opened, up to the last closed batch, to two digits."
     ),
-    "minimum_reached_ratio": "How much of the least crowd the open batch had lately, in quarters.",
+    "minimum_reached_ratio": "Fraction of the smallest crowd that the open batch has, in quarters.",
     "ledger_epsilon": (
-        "What one person may have lost towards readers of what was published so far, at its delta."
+        "Epsilon lost by one person towards readers of the published results, at the "
+        "survey's delta."
     ),
     "ledger_analyzer_epsilon": (
-        "The same towards the analyzer, who opens withheld batches too; infinite: no guarantee."
+        "The same towards the analyzer, who also opens withheld batches; infinite: no guarantee."
     ),
     "published_batches": "Batches with published estimates.",
-    "collections": "Batches that were asked for, by state.",
+    "collections": "Batches requested from the shuffler, by state.",
     "rejected_records": "Records left out of all batches, by reason, to two digits.",
 }
 _REFUSALS = ("refused_reports", "refused_requests")
@@ -264,7 +261,7 @@ class WithHealth:
             try:
                 answer = await asyncio.wait_for(asyncio.shield(self._looking), self.timeout)
             except TimeoutError:
-                late = "nothing was found out in time; see the log, and ask again later"
+                late = "the checks did not finish in time; see the log, and ask again later"
                 answer = _not_in_order(late)
         if isinstance(answer, Problem):
             response = answer.response()

@@ -356,7 +356,7 @@ class ChildFailedError(ShoalError):
     def __init__(self, name: str, status: int, last_line: str) -> None:
         self.name = name
         self.status = status
-        why = last_line or f"it ended with status {status} and said nothing; see its log"
+        why = last_line or f"it ended with status {status} and no message; see its log"
         super().__init__(f"the {name} stopped: {why}")
 
 
@@ -364,7 +364,9 @@ class TooSlowError(ShoalError):
     """Something that the services should have done by now."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} took more than {seconds:.0f} s; see the logs, and shoal doctor")
+        super().__init__(
+            f"{what} took more than {seconds:.0f} s; see the logs, and run shoal doctor"
+        )
 
 
 @dataclass

@@ -81,13 +81,13 @@ class Restored:
     def document(self) -> Document:
         """In words, with what to do next."""
         role = self.manifest.role
-        lines = [f"batch {batch[:8]} goes on" for batch in self.kept]
+        lines = [f"batch {batch[:8]} continues" for batch in self.kept]
         lines += [
-            f"batch {batch[:8]} is given up, with all that waited for it" for batch in self.dropped
+            f"batch {batch[:8]} is given up, with all reports in it" for batch in self.dropped
         ]
         if self.revived is None:
             options = f"--role {role} --identity FILE --first-number {self.next_number}"
-            lines.append("it has no keys: bring its identity, and make new ones with")
+            lines.append("the backup has no keys: bring the identity, and make new ones with")
             lines.append(f"shoal keys new {self.directory}/keys {options}")
         else:
             gone, new = _numbered(self.revived.deleted), _numbered(self.revived.made)
@@ -95,7 +95,7 @@ class Restored:
         if self.tokens:
             labels = ", ".join(self.tokens)
             lines.append(
-                f"tokens count as they did then ({labels}): revoke again what was revoked since"
+                f"tokens are as they were then ({labels}): revoke again what was revoked since"
             )
         return Document(
             f"the {role} of {moment(self.manifest.made)} UTC is in {self.directory}",
@@ -193,7 +193,7 @@ def restore(
 
 def _refuse_full(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        advice = "restore into a directory that is not there yet"
+        advice = "restore into a directory that does not exist yet"
         raise BackupError(f"cannot restore to {directory}", "it is not empty", advice)
     if not directory.absolute().parent.is_dir():
         why = f"there is no directory {directory.absolute().parent}"
@@ -204,17 +204,19 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
     """Refuse what does not go together before anything is read."""
     what, manifest = f"cannot restore {archive.path}", archive.manifest
     if manifest.role == "shuffler" and waiting is None:
-        why = "a shuffler's reports may have been released since it was made"
+        why = "reports in a shuffler's backup may have been released since"
         advice = (
-            "say --waiting drop, which gives up those that waited; or --waiting keep, if you "
-            "know that no batch was closed since (docs/operate/backup.md)"
+            "give --waiting drop to give up the reports that were waiting; or --waiting "
+            "keep, if you know that no batch has closed since (docs/operate/backup.md)"
         )
         raise BackupError(what, why, advice)
     if manifest.role == "analyzer" and waiting is not None:
         raise BackupError(what, "it is an analyzer's", "leave --waiting out")
     dialect = SQLITE if store is None else make_url(store).get_backend_name()
     if dialect == SQLITE and store is not None:
-        advice = "unset SHOAL_STORE: the database becomes store.sqlite in the directory"
+        advice = (
+            "leave out --store and SHOAL_STORE: the database becomes store.sqlite in the directory"
+        )
         raise BackupError(what, "--store names a database of SQLite", advice)
     if dialect != manifest.database:
         advice = {

@@ -264,8 +264,8 @@ class UndeliveredError(ShoalError):
     def __init__(self, where: str, waiting: int, why: str) -> None:
         self.waiting = waiting
         super().__init__(
-            f"{waiting:,} reports did not arrive at {where}: {why}; run the same command again, "
-            "they are kept"
+            f"{waiting:,} reports did not arrive at {where}: {why}; run the same command "
+            "again, it keeps them"
         )
 
 
@@ -400,7 +400,7 @@ def running(directory: Path, design: TrialSurvey, *, port: int | None = None) ->
         except CannotListenError as error:
             if before is None:
                 raise
-            why = f"it is running already, or another program has its port {error.port}"
+            why = f"it is already running, or another program has its port {error.port}"
             advice = "stop that first, or choose another directory"
             raise HomeError(directory, why, advice) from None
         if before is None:

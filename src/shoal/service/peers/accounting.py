@@ -327,7 +327,7 @@ def _profile(
 
 def _assumed(run: PeerRun, survey: PeerSurvey) -> list[str]:
     watched = (
-        f"whoever watches links sees {survey.cover} frames a round on each"
+        f"an observer of a link sees {survey.cover} frames in every round"
         if survey.cover
         else "nobody watches the links between peers"
     )

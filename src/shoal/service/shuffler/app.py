@@ -59,7 +59,7 @@ class Handlers:
         name = row.survey.analyzer.fingerprint
         cached = await run_in_threadpool(self.store.key_lists.find, name)
         if cached is None or cached.valid_until < self.intake.clock():
-            detail = "there is no valid list of the analyzer's keys here yet; try again later"
+            detail = "there is no valid copy of the analyzer's keys here yet; try again later"
             raise ProblemError(Problem("no_keys_yet", 503, detail, retry_after=RETRY_SECONDS))
         return Response(cached.document, media_type=JSON, headers=requests.KEPT)
 
@@ -98,7 +98,7 @@ class Handlers:
         batch = requests.batch_named(request)
         name = request.headers.get(REQUEST_HEADER)
         if name is None or not requests.HEX32.fullmatch(name):
-            expected = "32 hexadecimal digits that this collection chose for itself"
+            expected = "32 hexadecimal digits that this collection chose itself"
             raise ProblemError(_malformed(f"the header {REQUEST_HEADER}", expected))
         path = await run_in_threadpool(self.store.batches.release, survey.id, batch, name)
         stream = await run_in_threadpool(path.open, "rb")

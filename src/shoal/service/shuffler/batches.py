@@ -327,7 +327,7 @@ class Batches:
         with self._database.write() as connection:
             row = _shuffled(connection, mine, batch)
             if row.state == SHUFFLED:
-                raise NotReadyError(f"batch {batch}", "nobody has collected it", retry_after=_WAIT)
+                raise NotReadyError(f"batch {batch}", "it was never collected", retry_after=_WAIT)
             if row.request != request:
                 raise AlreadyCollectedError(batch)
             if row.digest != digest:
@@ -579,7 +579,7 @@ class ProgressCache:
             finally:
                 self._lock.release()
         if seen is None:
-            raise StoreUnavailableError("reading", "the database takes its time")
+            raise StoreUnavailableError("reading", "the database is slow")
         return seen[1]
 
     def _fresh(self, number: int) -> Progress | None:

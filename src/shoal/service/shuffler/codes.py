@@ -266,9 +266,9 @@ class Codes:
             places = int(row.survey.admission.most_valid(row.survey.reports_per_person))
             if taken + len(new) > places:
                 raise CodesRefusedError(
-                    f"{len(new):,} beside {taken:,} that are registered",
-                    f"at most {places:,}, as many as the survey entitles people to; a code that "
-                    "was lost is replaced",
+                    f"{len(new):,} with {taken:,} registered before",
+                    f"at most {places:,}, the number of people whom the survey entitles; "
+                    "replace a lost code instead",
                 )
             self._insert(connection, row.number, [(hashed, None) for hashed in new])
         return len(new)
@@ -359,7 +359,9 @@ class Codes:
     def _invited(self, survey: SurveyId) -> SurveyRow:
         row = self.surveys.row(survey)
         if not row.survey.admission.code_bytes:
-            raise CodesRefusedError(f"codes of {survey}", "a survey for which people are invited")
+            raise CodesRefusedError(
+                "a survey for invited people", "a survey for which people are invited"
+            )
         return row
 
     def _count(

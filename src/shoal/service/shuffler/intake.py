@@ -183,7 +183,7 @@ class GroupCommit:
         waiting = _Waiting(arrivals, length, asyncio.get_running_loop().create_future())
         with self._changed:
             if self._closed:
-                detail = "the service is being stopped; send the same bytes again later"
+                detail = "the service is stopping; send the same bytes again later"
                 raise ProblemError(Problem("closing", 503, detail, retry_after=5, close=True))
             self._line.append(waiting)
             self.keys.update(each.key for each in arrivals)
@@ -324,7 +324,9 @@ class Intake:
         for reason, places in upload.refused.items():
             self.observe("refused_reports", len(places), reason)
         if upload.reports == 1 and (reason := next(iter(upload.refused))) in CODE_PROBLEMS:
-            raise ProblemError(Problem(reason, 403, f"{CODE_PROBLEMS[reason]}; nothing was taken"))
+            raise ProblemError(
+                Problem(reason, 403, f"{CODE_PROBLEMS[reason]}; no report was accepted")
+            )
         return small(upload.document(), 202)
 
     def _accepts(self, number: int) -> bool:

@@ -44,7 +44,7 @@ class NoListError(ServiceError):
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
         self.reason = reason
-        super().__init__(f"no list of keys from {where}: {reason}; it is tried again")
+        super().__init__(f"no list of keys from {where}: {reason}; it will be tried again")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class KeyListFetcher:
         try:
             return asyncio.run(self._fetch(url))
         except TimeoutError:
-            raise NoListError(url, f"not whole after {DEADLINE:g} seconds") from None
+            raise NoListError(url, f"incomplete after {DEADLINE:g} seconds") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise NoListError(url, type(error).__name__) from error
 
@@ -130,7 +130,7 @@ class KeyListFetcher:
             if answer.status_code != httpx.codes.OK:
                 raise NoListError(url, f"status {answer.status_code}")
             if answer.headers.get("content-encoding", "identity") != "identity":
-                raise NoListError(url, "an encoding that was not asked for")
+                raise NoListError(url, "an encoding that was not requested")
             body = bytearray()
             async for piece in answer.aiter_bytes():
                 body += piece

@@ -210,7 +210,7 @@ class ShufflerWorker:
         messages = [np.zeros(shape, dtype=np.uint8) for shape in wire.shapes]
         another = wire.seal(*messages, analyzer=analyzer, shuffler=pair.public)
         if self.pool.open_reports(wire, pair, another).rejected:
-            text = f"nothing opens with key {claim.key}; look at the keys and at this machine"
+            text = f"key {claim.key} decrypts nothing; check the keys and this machine"
             raise KeyringError(text)
 
     def _finish_or_give_up(self, claim: Claim) -> None:
@@ -229,7 +229,7 @@ class ShufflerWorker:
         row, reports = self.store.surveys.row(claim.survey), self.store.reports
         survey = row.survey
         if survey.shuffler.fingerprint != self.keyring.fingerprint:
-            message = f"survey {survey.id} is for other keys than these; restore the right ones"
+            message = f"survey {survey.id} names other keys; restore the right ones"
             raise KeyringError(message)
         if claim.key in self.keyring.gone():
             _log.warning("key_gone", extra=_about(claim))

@@ -68,7 +68,7 @@ class QuestionDesign:
     def __post_init__(self) -> None:
         checks.positive(weight=self.weight)
         alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
-        expected = f"groups with by and answers beside them for the question {self.name}"
+        expected = f"groups with by and answers for the question {self.name}"
         checks.refuse(alone, expected, groups=len(self.groups))
         both = bool(self.answers) == (self.bounds is not None)
         expected = f"answers or bounds, one of them, for the question {self.name}"
@@ -122,7 +122,7 @@ class Design:
         if self.crowd < 1:
             raise UnreachableTargetError(
                 f"any guarantee with minimum={self.batches.minimum}",
-                f"nobody hides {reports} reports of one person",
+                f"nobody can hide {reports} reports of one person",
                 "ask for a larger minimum or fewer reports per person",
             )
 
@@ -252,21 +252,21 @@ class Design:
 
         ``question``, ``answers``, ``by`` and ``groups`` are those of the only question.
         """
-        asked = [("", question, answers, by, groups)]
+        parts = [("", question, answers, by, groups)]
         if self.questions:
-            asked = [
+            parts = [
                 (part.name, part.text, part.labels, part.by, part.group_labels)
                 for part in self.questions
             ]
-        texts = [("question", each[1]) for each in asked]
-        texts += [("by", each[3]) for each in asked if each[4]]
+        texts = [("question", each[1]) for each in parts]
+        texts += [("by", each[3]) for each in parts if each[4]]
         for name, text in (*texts, *((name, about[name]) for name in ("purpose", "name"))):
             expected = "one line of text, without control characters"
             shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
             checks.refuse(not shown or not text.strip(), expected, **{name: text})
         questions = (
             Question(name=name, text=text, answers=labels, by=by, groups=groups, device=device)
-            for (name, text, labels, by, groups), device in zip(asked, self.devices, strict=True)
+            for (name, text, labels, by, groups), device in zip(parts, self.devices, strict=True)
         )
         return Survey(
             questions=tuple(questions),

@@ -123,7 +123,7 @@ def complaint(error: MalformedError, name: str) -> str:
     """
     if not isinstance(error, InconsistentSurveyError):
         wrong = (
-            "is not a survey as it was written: it is another file, or was saved anew by an editor"
+            "is not a survey in its original form: it is another file, or an editor saved it again"
         )
     elif error.unkept:
         wrong = "does not keep its promise: it was changed, or badly made"
@@ -181,13 +181,13 @@ def _expected_url(url: str) -> str:
         plain = url.startswith(schemes) and written and reachable(host)
     if not plain:
         return (
-            "an https address without query or user (http on this machine only), of a machine "
-            "whose name can be one, in lower case"
+            "an https address without query or user (http on this machine only), with a "
+            "valid host name in lower case"
         )
     segments = {segment.lower().replace("%2e", ".") for segment in parts.path.split("/")}
     otherwise = ""
     if port == _USUAL_PORTS[parts.scheme]:
-        otherwise = f"an address without :{port}, which {parts.scheme} has anyway"
+        otherwise = f"an address without :{port}, the default of {parts.scheme}"
     elif ":" in host and host != shortest(host):
         otherwise = f"an address of the machine [{shortest(host)}]"
     elif segments & {".", ".."}:
@@ -346,7 +346,7 @@ class Question:
             expected = f"a mechanism that browsers run ({device.name} is for tables: shoal run)"
             raise InvalidArgumentError("device", device.name, expected)
         if isinstance(device, NumberMechanism):
-            expected = "no list of answers beside a mechanism for numbers"
+            expected = "no list of answers with a mechanism for numbers"
             checks.refuse(answers, expected, answers=len(answers))
         elif isinstance(device, AnswerMechanism):
             expected = f"{device.k} answers, as the mechanism has"
@@ -814,8 +814,8 @@ def party_fingerprint(role: Role, key: str) -> str:
     path = next((p for p in (given, given / INDEX, given / "keys" / INDEX) if p.is_file()), None)
     if path is None:
         raise SurveyFileError(
-            f"expected --{role}-key to be 64 hexadecimal digits or a file with them, or the "
-            f"{role}'s list of keys (its directory of keys will do), got {key!r}"
+            f"expected --{role}-key to be 64 hexadecimal digits, or a file with them, or "
+            f"the {role}'s list of keys or directory of keys, got {key!r}"
         )
     data = _bytes_of(path)
     text = data.decode("ascii", errors="replace").strip()
@@ -827,7 +827,7 @@ def party_fingerprint(role: Role, key: str) -> str:
     except (MalformedError, ValueError):
         document, public = {}, b""
     if len(public) != PUBLIC_BYTES:
-        raise SurveyFileError(f"{path} holds neither a fingerprint nor a list of keys")
+        raise SurveyFileError(f"{path} has neither a fingerprint nor a list of keys")
     listed = document.get("list")
     whose = listed.get("role", role) if isinstance(listed, Mapping) else role
     if whose != role:

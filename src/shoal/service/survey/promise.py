@@ -95,7 +95,7 @@ def promised(devices: tuple[Device, ...], terms: Terms, valid: int) -> Guarantee
         seen = f"delta = {up(terms.delta_taking_part)}"
         assumptions += [
             f"each person takes part with probability {terms.participation:g}",
-            f"once somebody is seen to take part, what holds for them is epsilon at {seen}",
+            f"for a person who is seen to take part, epsilon holds at {seen}",
         ]
     return replace(
         guarantee,

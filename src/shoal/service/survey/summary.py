@@ -59,9 +59,9 @@ def checked(survey: Survey, now: int) -> tuple[dict[str, object], Document]:
 def closed_note(survey: Survey, now: int) -> str | None:
     """That it takes no answers now, if so."""
     if now > survey.not_after:
-        return f"it ended on {moment(survey.not_after)} (UTC), and takes no more answers"
+        return f"it ended on {moment(survey.not_after)} (UTC), and accepts no more answers"
     if now < survey.not_before:
-        return f"it has not begun: it takes answers from {moment(survey.not_before)} (UTC) on"
+        return f"it has not begun: it accepts answers from {moment(survey.not_before)} (UTC) on"
     return None
 
 
@@ -78,8 +78,8 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
         much += f" for {blurred[0].name}" if survey.several else ""
         better = f"; --minimum {enough} would do" if enough else ""
         warnings.append(
-            f"a batch of {survey.batches.minimum:,} tells hardly anything: its expected error is "
-            f"above {much}{better}"
+            f"a batch of {survey.batches.minimum:,} says almost nothing: its expected error "
+            f"is above {much}{better}"
         )
     note = closed_note(survey, now)
     return Document(

@@ -35,8 +35,8 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = tuple(10**digits for digits in range(2, 17))
 _NEAR = Fraction(1, 4)  # by how much of the rarer case a number may be off
 _TOGETHER = (
-    "One report leaves your device, and for each question chance decides by itself what is in it; "
-    "a question that you skip is one more answer."
+    "One report leaves your device. For each question, chance decides separately what the report "
+    "says; skipping a question is one more possible answer."
 )
 _PAIR = "Your group and your answer count as one answer here: chance decides about both at once."
 _HALF = Fraction(1, 2)
@@ -194,7 +194,7 @@ def promise_document(survey: Survey) -> Document:
     smallest = f"in the smallest crowd, of {least:,}, it is {up(guarantee.epsilon)},"
     lines = [f"promised: {promised}; {smallest}", alone]
     if terms.delta_taking_part > terms.delta:
-        lines.append(f"whoever is seen to take part has δ = {up(terms.delta_taking_part)}")
+        lines.append(f"for people who are seen to take part, δ = {up(terms.delta_taking_part)}")
     lines.append(f"admission: {survey.admission.fact}")
     return Document(f"survey: {survey.name}", sentences=tuple(lines))
 

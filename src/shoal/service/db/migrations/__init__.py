@@ -45,7 +45,7 @@ def current(connection: sa.Connection, tree: str) -> str | None:
         raise InvalidArgumentError("tree", tree, f"one of {', '.join(TREES)}")
     for other in TREES:
         if other != tree and sa.inspect(connection).has_table(f"{other}_revision"):
-            advice = f"this database belongs to the {other}: give the {tree} one of its own"
+            advice = f"this database belongs to the {other}: give the {tree} a database of its own"
             raise StoreVersionError(f"the {other}'s", f"the {tree}'s", advice)
     revision = _context(connection, tree).get_current_revision()
     try:
