@@ -214,7 +214,7 @@ def test_advice_on_a_list_that_is_not_public_is_of_this_command(run, tmp_path, c
     pl.DataFrame({"many": many, "measured": 0.5 + many % 20}).write_csv(table)
     refusal = run(f"test {table}", f"--column {column} --distance 0.1 --epsilon 1").refusal()
     assert "--categories FILE gives a list" in refusal
-    assert "--public-list takes it all the same" in refusal
+    assert "--public-list takes it anyway" in refusal
     assert "--bins" not in refusal
     assert "--open" not in refusal
 

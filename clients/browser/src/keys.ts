@@ -147,7 +147,7 @@ async function keyOf(
     return current(found.keys, now);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    throw new ShoalError("keys", `The keys of the ${role} are refused: ${error.message}.`);
+    throw new ShoalError("keys", `The key list of the ${role} is refused: ${error.message}.`);
   }
 }
 

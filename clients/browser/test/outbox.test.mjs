@@ -340,8 +340,8 @@ test("an empty name is no name: whatever lies there is refused", async () => {
   const services = await Services.open();
   const client = await services.open();
   services.answers["GET /v1/surveys/"] = () => new Response(services.bytes);
-  await assert.rejects(client.load("https://analyzer.example", ""), refused("tampered", /another one/));
-  await assert.rejects(client.survey(services.bytes, ""), refused("tampered", /another one/));
+  await assert.rejects(client.load("https://analyzer.example", ""), refused("tampered", /another survey/));
+  await assert.rejects(client.survey(services.bytes, ""), refused("tampered", /another survey/));
 });
 
 test("who asks for a survey that is not there is not told what operators are", async () => {
@@ -350,7 +350,7 @@ test("who asks for a survey that is not there is not told what operators are", a
   const detail = "this survey is not known here: add it with 'shoal survey add'";
   services.answers[`GET /v1/surveys/${services.id}`] = () => Response.json({ detail }, { status: 404 });
   await assert.rejects(client.load("https://analyzer.example", services.id), (error) => {
-    assert.equal(error.message, "This survey is not here, or no longer. Nothing was sent.");
+    assert.equal(error.message, "This survey is not here, or no longer here. Nothing was sent.");
     return refused("network")(error);
   });
 });
@@ -359,7 +359,7 @@ test("surveys that are changed, over, not begun or used up", async () => {
   const services = await Services.open();
   const client = await services.open();
   const survey = await services.survey(client);
-  await assert.rejects(client.survey(services.bytes, "0".repeat(64)), refused("tampered", /another one/));
+  await assert.rejects(client.survey(services.bytes, "0".repeat(64)), refused("tampered", /another survey/));
   const changed = services.bytes.slice();
   changed[50] ^= 1;
   services.answers[`GET /v1/surveys/${services.id}`] = () => new Response(changed);
@@ -396,7 +396,7 @@ test("what waits when a survey ends is given up", async () => {
     services.now = survey.notAfter + 1 + 3600 * hours;
     const [found] = await client.flush(true);
     assert.deepEqual([found.state, found.due], ["waiting", survey.notAfter + 1 + DAY]);
-    assert.match(found.reason, /by this device's clock the survey is over/);
+    assert.match(found.reason, /the survey is over by this device's clock/);
   }
   services.now = survey.notAfter + 1 + DAY;
   const [found] = await client.flush(true);
@@ -503,12 +503,12 @@ test("keys of somebody else, older ones and contradicting ones are refused", asy
   const shown = (owner) => (services.answers["GET /v1/keys"] = async () => new Response(await owner.document()));
   assert.equal((await report()).state, "sent");
   for (const [owner, words] of [
-    [stranger, /somebody else/],
+    [stranger, /not from the party/],
     [await contradicting({ issued: services.shuffler.issued - 1 }), /newer one was seen/],
     [await contradicting({ newest: 1 }), /contradicts/], // another list of the same moment
     [await contradicting({ issued: services.shuffler.issued + 5, changes: { secret: "other" } }), /contradicts/],
-    [await contradicting({ issued: services.shuffler.issued + 5, changes: { list: { role: "analyzer" } } }), /somebody else/],
-    [await contradicting({ issued: services.shuffler.issued + 5, changes: { list: { valid_until: NOW - 1 } } }), /has ended/],
+    [await contradicting({ issued: services.shuffler.issued + 5, changes: { list: { role: "analyzer" } } }), /not from the party/],
+    [await contradicting({ issued: services.shuffler.issued + 5, changes: { list: { valid_until: NOW - 1 } } }), /has expired/],
   ]) {
     shown(owner);
     await client.optOut(); // the kept list is still good: so that another one is asked for

@@ -29,7 +29,7 @@ class KeyListError(KeyringError, ValueError):
 
     Example:
         >>> print(KeyListError("it is not signed", "fetch it again"))
-        the list of keys cannot be relied on: it is not signed; fetch it again
+        the list of keys cannot be trusted: it is not signed; fetch it again
     """
 
     def __init__(self, reason: str, advice: str) -> None:

@@ -119,7 +119,7 @@ def complaint(error: MalformedError, name: str) -> str:
 
     Example:
         >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
-        'x.json is not a survey as it was written'
+        'x.json is not a survey in its original form'
     """
     if not isinstance(error, InconsistentSurveyError):
         wrong = (
