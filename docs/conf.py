@@ -7,6 +7,8 @@ its own.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import sys
@@ -35,17 +37,25 @@ extensions = [
 ]
 external_toc_path = "_toc.yml"
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
-smartquotes = False  # -- begins an option here
+smartquotes_action = "D"  # dashes only: quotation marks are as they were typed
 suppress_warnings = ["myst.header"]  # examples of a page may begin with a deeper heading
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 
-# Notebooks are run when the site is built, unless nothing in them has changed.
+# Notebooks are run when the site is built, unless neither they nor the library have changed.
+SOURCES = sorted((HERE.parent / "src").rglob("*.py"))
+LIBRARY = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
 nb_execution_mode = os.environ.get("SHOAL_DOCS_NOTEBOOKS", "cache")
+nb_execution_cache_path = str(HERE / "_build" / "notebooks" / LIBRARY)
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+# Their kernels are reached from this machine only, and would warn that others could listen.
+KERNELS = HERE / "_build" / "kernels" / "profile_default"
+KERNELS.mkdir(parents=True, exist_ok=True)
+(KERNELS / "ipython_kernel_config.json").write_text(json.dumps({"IPKernelApp": {"log_level": 40}}))
+os.environ["IPYTHONDIR"] = str(KERNELS.parent)
 
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
