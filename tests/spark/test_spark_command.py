@@ -157,7 +157,7 @@ def test_connect_is_spark(lake, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     first, second = done.stdout.splitlines()
     assert "did you mean color" in first
-    assert "data that stays the same" in second
+    assert "data that does not change while it is read" in second
 
 
 BARE = """

@@ -342,7 +342,7 @@ def test_frames_that_change_are_refused(frame, tmp_path):
     with pytest.raises(InvalidArgumentError, match="stay the same when they are read again"):
         shoal.run(frame.filter(sql.rand() < 0.5), column="color", epsilon=1.0)
     leaking = frame.mapInArrow(partial(_leaking, place=str(tmp_path)), frame.schema)
-    with pytest.raises(InvalidArgumentError, match="data that stays the same"):
+    with pytest.raises(InvalidArgumentError, match="data that does not change while it is read"):
         shoal.run(leaking, column="age", bounds=(0, 100), epsilon=1.0)
     # What is not used need not be the same twice.
     assert shoal.run(frame.withColumn("r", sql.rand()), column="color", epsilon=1.0).columns[0].n

@@ -115,7 +115,7 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
     coded = Choices.of(columns.column(people, "who"), listed, drop_nulls=True)
     fates = tmp_path / "fates"
     fates.mkdir()
-    honest = RandomizedResponse(k=len(coded.labels), epsilon=40.0)  # nobody lies
+    honest = RandomizedResponse(k=len(coded.labels), epsilon=30.0)
     counting = Counting(coded, Mortal(honest, str(fates)))
     assert bool(coded.source.given) == (how == "answers")
     names: set[str] = set()

@@ -41,6 +41,7 @@ _RUNGS = 8.0  # delta is rounded down to a power of it, to say which outputs are
 _NEAR = (0.8, 1.0, 1.25)  # enclosures of delta differ by less
 _LEAST = 1e-290
 _QUICK_TOLERANCE = 1e-3
+_QUICK_UNBOUNDED = 3e-2  # losses without an end take far longer, and so cost 0.1 % of epsilon
 
 
 class Curve(CurveViews):
@@ -270,8 +271,9 @@ class PrivacyProfile(Curve):
         return best
 
     def quick_delta(self, epsilon: float) -> float:
-        """The same bound, at most 1e-3 relative above the curve."""
-        return self._delta(epsilon, _QUICK_TOLERANCE)
+        """The same bound, at most 1e-3 relative above the curve (3e-2 without a local epsilon)."""
+        is_bounded = math.isfinite(self.local_epsilon)
+        return self._delta(epsilon, _QUICK_TOLERANCE if is_bounded else _QUICK_UNBOUNDED)
 
     def _epsilon(self, delta: float) -> float:
         """To 1e-7 relative."""
