@@ -101,8 +101,8 @@ def run(
             mapping from names to columns, a series; or the path of files (a list, a
             directory, a pattern) of CSV, TSV, JSON lines, Parquet or Arrow, which are
             read in chunks.
-        column: The column, or a list of them; needless if there is one only. Answers,
-            or numbers if there are bounds or bins.
+        column: The column, or a list of them; needless for a series or a mapping of one
+            column. Answers, or numbers if there are bounds or bins.
         columns: The coordinates of one vector instead: one report, whose mean is
             estimated.
         epsilon: ε > 0 of all columns together: their curves compose to it.
