@@ -101,14 +101,14 @@ def run(
             mapping from names to columns, a series; or the path of files (a list, a
             directory, a pattern) of CSV, TSV, JSON lines, Parquet or Arrow, which are
             read in chunks.
-        column: The column, or a list of them; needless if there is one only. Answers,
-            or numbers if there are bounds or bins.
+        column: The column, or a list of them; needless for a series or a mapping of one
+            column. Answers, or numbers if there are bounds or bins.
         columns: The coordinates of one vector instead: one report, whose mean is
             estimated.
         epsilon: ε > 0 of all columns together: their curves compose to it.
         delta: δ; the plan's, or min(1e-6, 1/(10 n)) unless given.
-        categories: The public list of answers, or one for each column. Without it the
-            answers in the data are the list, and public.
+        categories: The public list of answers, or one for each column; others count as
+            "(other)". Without it the answers in the data are the list, and public.
         bounds: Public (low, high) of a column of numbers; others count as the nearest
             bound.
         bins: Count numbers or dates in bins: how many (with bounds), edges, "auto",
@@ -151,7 +151,7 @@ def run(
 
     Raises:
         InvalidArgumentError: Arguments that exclude each other, a column that is not
-            there, a value outside its list or bounds.
+            there, text where there have to be numbers.
         UnreachableTargetError: The plan is not kept by so few people, or no option
             keeps ε.
         EngineError: What reads the table failed; nothing was released.

@@ -91,6 +91,15 @@ def test_dishonest_people_are_not_counted():
     assert "5,000 of 10,000 people" in str(honest_half)
 
 
+def test_crowds_are_looked_for_up_to_the_largest_that_is_accounted_for():
+    most = 10**15
+    epsilon = shoal.amplify(local_epsilon=12, n=most, delta=1e-6).epsilon
+    n = shoal.required_n(epsilon=1.01 * epsilon, local_epsilon=12, delta=1e-6)
+    assert 0.9 * most < n <= most
+    with pytest.raises(shoal.UnreachableTargetError, match=r"not even 1e\+15 people"):
+        shoal.required_n(epsilon=0.9 * epsilon, local_epsilon=12, delta=1e-6)
+
+
 def test_rounds_and_their_targets():
     ten = shoal.amplify(local_epsilon=2, n=50, rounds=10)
     assert ten.rounds == 10

@@ -154,7 +154,7 @@ function curve(law: Law, n: number, delta: number, othersOf: Others, finer = 1):
 export const crowdEpsilon = (law: Law, n: number, delta: number, others = apart, finer?: number): number =>
   solved(curve(law, n, delta, others, finer), law, delta);
 
-/** At most the δ of n people at ε, near this δ: what is cut off is counted. */
+/** An upper bound of the δ of n people at ε, tight near this δ: what is cut off is counted. */
 export const crowdDelta = (law: Law, n: number, delta: number, epsilon: number, others: Others): number =>
   curve(law, n, delta, others)(epsilon) + LOST * delta;
 

@@ -61,8 +61,8 @@ def profile(
         randomizer: What every device runs; or a :class:`shoal.BlanketLaw`. Exactly one
             of randomizer, local_epsilon and deletion_epsilon.
         n: People who report, at least 1.
-        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
-        local_delta: δ₀ in [0, 1] beside local_epsilon: each is (ε₀, δ₀)-DP.
+        local_epsilon: ε₀ from 0 to 300 of any randomizers, even adaptively chosen ones.
+        local_delta: δ₀ in [0, 1) that goes with either ε₀: each is (ε₀, δ₀)-DP.
         deletion_epsilon: Every report is within this much of one reference
             distribution.
         bound: "clones" or "optimal-clones" in place of the randomizer's own law.
@@ -117,12 +117,12 @@ def amplify(
         randomizer: What every device runs; or a :class:`shoal.BlanketLaw`. Exactly one
             of randomizer, local_epsilon and deletion_epsilon.
         n: People who report, at least 1.
-        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
+        local_epsilon: ε₀ from 0 to 300 of any randomizers, even adaptively chosen ones.
         delta: The δ at which ε is wanted; min(1e-6, 1/(10 n)) unless given.
         epsilon: The ε at which δ is wanted instead.
-        local_delta: δ₀ in [0, 1] beside local_epsilon: each is (ε₀, δ₀)-DP.
+        local_delta: δ₀ in [0, 1) that goes with either ε₀: each is (ε₀, δ₀)-DP.
         deletion_epsilon: Every report is within this much of one reference
-            distribution, as with Gaussian noise on bounded data.
+            distribution, as with Laplace noise on bounded data.
         bound: The name of a published bound that :func:`shoal.compare` lists, in place
             of the tightest one that is proved here.
         rounds: Adaptive rounds of reports, composed.
@@ -368,8 +368,8 @@ def required_n(
             of randomizer, local_epsilon and deletion_epsilon.
         epsilon: The target ε > 0.
         delta: The target δ in (0, 1).
-        local_epsilon: ε₀ > 0 of any randomizers, even adaptively chosen ones.
-        local_delta: δ₀ in [0, 1] beside local_epsilon.
+        local_epsilon: ε₀ from 0 to 300 of any randomizers, even adaptively chosen ones.
+        local_delta: δ₀ in [0, 1) that goes with either ε₀.
         deletion_epsilon: Every report is within this much of one reference
             distribution.
         rounds: Adaptive rounds of reports, composed.
@@ -408,13 +408,13 @@ def required_n(
 
     low, high = 0, 1
     while not keeps(high):
-        low, high = high, 4 * high
-        if high > LARGEST_N:
+        if high == LARGEST_N:
             raise UnreachableTargetError(
                 f"({epsilon:g}, {delta:g})-DP",
-                f"not even {low:.2g} people are enough",
+                f"not even {high:.2g} people are enough",
                 "use a smaller local epsilon or local delta, or a weaker target",
             )
+        low, high = high, min(4 * high, LARGEST_N)
     return math.ceil(search.least(keeps, low, high) / honest_fraction * (1 - 1e-12))
 
 

@@ -99,7 +99,7 @@ class ComposedProfile(CurveViews):
         if math.isinf(value):
             raise UnreachableTargetError(
                 f"delta={delta:g} over {self.rounds} rounds",
-                "whatever epsilon is, the rounds have more (losses above 700 count as infinite)",
+                "whatever epsilon is, their delta is larger (losses above 700 count as infinite)",
                 "ask for a larger delta, or use randomizers with more noise",
             )
         return value, theorem if refused is None else f"{theorem} ({refused})"

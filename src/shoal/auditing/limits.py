@@ -49,7 +49,7 @@ def lower_bound(
         runs_p: Independent runs on it.
         successes_q: Runs on a neighbouring data set that are in the event.
         runs_q: Independent runs on that.
-        delta: δ in [0, 1].
+        delta: δ in [0, 1).
         confidence: Probability in (0, 1).
 
     Returns:
@@ -80,7 +80,7 @@ def coin_bound(first: int, second: int, runs: int, *, delta: float, confidence: 
         first: Runs on the first data set that are in the event.
         second: Runs on the second that are in the event.
         runs: Independent runs on both together.
-        delta: δ in [0, 1].
+        delta: δ in [0, 1).
         confidence: Probability in (0, 1).
 
     Returns:

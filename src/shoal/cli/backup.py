@@ -23,8 +23,8 @@ class BackupOptions(Options):
         "The shuffler's or the analyzer's directory.", name="DIR", default=None
     )
     to: str | None = option(
-        "A new file, or a directory for a file named by the time; a name that ends with / "
-        "is created.",
+        "A new file, or a directory for a file named by the time; a directory "
+        "that ends with / is created.",
         _WHAT,
         "FILE|DIR/",
     )

@@ -10,8 +10,8 @@ from shoal.randomness import Randomness
 from shoal.values import Batch, Envelopes
 
 RUN_HERE = (
-    "randomized here on behalf of the devices: this process saw the true answers, and the "
-    "guarantee is about what is published"
+    "randomized here on behalf of the devices: the machines that ran this saw the true answers, "
+    "and the guarantee is about what is published"
 )
 ORDERLESS = (
     "the reports were counted, and counts do not depend on their order: every permutation "

@@ -124,8 +124,8 @@ class WalkAccountant:
     Args:
         walk: How reports are passed on.
         randomizer: What every device runs.
-        local_epsilon: ε₀ > 0 of any randomizer that everybody uses.
-        local_delta: δ₀ in [0, 1] beside it.
+        local_epsilon: ε₀ from 0 to 300 of any randomizer that everybody uses.
+        local_delta: δ₀ in [0, 1) beside it.
         view: "final" for a server that sees who submits what, "traffic" for one that sees who
             passes to whom, which is simulated.
         submit: "all" that a holder has, or a "single" report.

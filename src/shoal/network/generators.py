@@ -287,7 +287,7 @@ def watts_strogatz(
     Args:
         n: Number of nodes, at least twice the neighbours.
         neighbours: Of each before rewiring, an even number.
-        rewired: Probability in [0, 1] that an edge leads elsewhere.
+        rewired: Probability in [0, 1) that an edge leads elsewhere.
         seed: That of the drawing, which is public.
         randomness: What is drawn from instead.
 

@@ -73,9 +73,9 @@ class Reports(Devices):
 
     Args:
         randomizer: What every device runs. Either this or local_epsilon.
-        local_epsilon: ε₀ > 0 of any randomizer that everybody uses.
+        local_epsilon: ε₀ from 0 to 300 of any randomizer that everybody uses.
         deletion_epsilon: None: walks of such reports are not covered.
-        local_delta: δ₀ in [0, 1] beside local_epsilon.
+        local_delta: δ₀ in [0, 1) beside local_epsilon.
 
     References:
         :doc:`/theory/network`; :doc:`/theory/approximate` for a local_delta.

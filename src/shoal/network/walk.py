@@ -122,7 +122,7 @@ class Walk(Process):
     """A walk that is the same every round.
 
     Args:
-        graph: Who is joined to whom: connected, and not bipartite unless the walk is lazy.
+        graph: Who is joined to whom: connected, and not bipartite unless reports may stay.
         kind: "simple" (to a uniform neighbour), "lazy" (which sometimes stays), or
             "metropolis" (whose stationary law is uniform).
         stay: Probability in (0, 1) that a lazy walk stays, 1/2 unless given.

@@ -482,7 +482,7 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
 
     Args:
         tree: The levels, hash tables and cells of the prefix tree.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.

@@ -106,7 +106,7 @@ class UnaryEncoding(BitRandomizer):
 
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         symmetric: Basic RAPPOR instead of optimized unary encoding.
 
     Raises:
@@ -260,7 +260,7 @@ class SubsetSelection(BitRandomizer):
 
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         size: Answers in a report, from 1 to k − 1; None takes the nearest to k/(e^ε + 1).
 
     Raises:

@@ -364,7 +364,7 @@ class Duchi(WindowRandomizer):
     Args:
         low: The least number that may be reported, public.
         high: The largest one, above ``low``.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.
@@ -399,7 +399,7 @@ class Piecewise(WindowRandomizer):
     Args:
         low: The least number that may be reported, public.
         high: The largest one, above ``low``.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         levels: Points of the grid from ``low`` to ``high``, 2 to 2^20.
 
     Raises:
@@ -438,7 +438,7 @@ class RoundedResponse(WindowRandomizer):
     Args:
         low: The least number that may be reported, public.
         high: The largest one, above ``low``.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         levels: Values that a number is rounded to at random, 2 to 2^20.
 
     Raises:
@@ -485,7 +485,7 @@ class Laplace(GridRandomizer):
     Args:
         low: The least number that may be reported, public.
         high: The largest one, above ``low``.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         levels: Points of the grid from ``low`` to ``high``, 2 to 1024.
 
     Raises:

@@ -61,7 +61,7 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
     e^epsilon.
 
     Args:
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
         buckets: Values of the hash functions, at least 2; None takes e^ε + 1, rounded.
         k: Number of answers; None for an open domain of strings.
 

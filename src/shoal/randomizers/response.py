@@ -56,7 +56,7 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates)
 
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.
@@ -156,7 +156,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
 
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.
@@ -555,7 +555,7 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
 
     Args:
         k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.

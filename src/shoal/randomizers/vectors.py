@@ -348,7 +348,7 @@ class PrivUnit(CapRandomizer):
 
     Args:
         dimension: Number of coordinates, at least 2; vectors have length 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.
@@ -418,7 +418,7 @@ class PrivUnitG(CapRandomizer):
 
     Args:
         dimension: Number of coordinates, at least 2; vectors have length 1.
-        epsilon: Local ε > 0 of one report; the sampler keeps at most this.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
 
     Raises:
         InvalidArgumentError: A parameter is out of its range.

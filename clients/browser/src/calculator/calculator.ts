@@ -1,7 +1,7 @@
 /**
  * The calculator of the documentation site: one classic script, which works from a file too. It fills the
  * form in docs/account/calculator.md with life. What is long is computed in a worker made from the source
- * of this very script (`build.mjs` wraps it in a function that knows it); where a page may have no worker,
+ * of this very script (`bundling.mjs` wraps it in a function that knows it); where a page may have no worker,
  * between two turns of the page instead.
  */
 

@@ -125,7 +125,7 @@ class KnownConditions(Conditions):
     ``KnownConditions.drawn`` draws them.
 
     Args:
-        offline: Probability in [0, 1] that a peer is away in a round.
+        offline: Probability in [0, 1) that a peer is away in a round.
         killed: Who is gone for good in the middle of which round of the walk.
         transport: Loopback "sockets", or "memory".
         processes: How many the sockets are in.

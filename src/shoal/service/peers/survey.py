@@ -278,7 +278,7 @@ class Conditions:
     """What no participant of a walk chooses.
 
     Args:
-        offline: Probability in [0, 1] that a peer is away in a round, walking or submitting,
+        offline: Probability in [0, 1) that a peer is away in a round, walking or submitting,
             whatever it did before.
         killed: Who is gone for good in the middle of which round of the walk.
         transport: Loopback "sockets", or "memory".
