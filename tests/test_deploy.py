@@ -252,6 +252,23 @@ def test_every_timer_has_its_unit(path):
     assert timer["Install"]["WantedBy"] == "timers.target"
 
 
+@pytest.mark.parametrize("side", SIDES)
+def test_two_operators_install_the_units_and_places_that_they_use(side):
+    """What the page enables or writes to was made in its first step, from files that there are."""
+    page = text_files()[Path("docs/operate/two-operators.md")]
+    typed = re.findall(rf"^{side}\$ (.+)$", page.replace("\\\n>", ""), re.MULTILINE)
+    copied = re.findall(r"/tmp/systemd/(\S+)", " ".join(typed))
+    installed = {path.name for name in copied for path in (DEPLOY / "systemd").glob(name)}
+    assert all(any((DEPLOY / "systemd").glob(name)) for name in copied)
+    enabled = [line for line in typed if line.startswith("sudo systemctl enable")]
+    for name in (word for line in enabled for word in line.split()[4:]):
+        file = re.sub(r"@\w+\.timer", "@.timer", name)
+        assert (file if "@" in file else f"{file}.service") in installed
+    first = page.partition("## 2.")[0]
+    for place in ("/etc/shoal", f"/var/lib/shoal-{side}", f"/var/backups/shoal-{side}"):
+        assert re.search(rf"^{side}\$ sudo install -d .*{place}\b", first, re.MULTILINE), place
+
+
 def test_systemd_itself_has_nothing_to_say(tmp_path):
     """Where it is installed: the units are right, and expose little."""
     analyze = shutil.which("systemd-analyze")
