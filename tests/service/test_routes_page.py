@@ -25,3 +25,9 @@ def test_every_route_parameter_status_and_member_is_on_it():
         for title, schema in document["components"]["schemas"].items():
             section = PAGE.partition(f"#### {name}: {title}\n")[2].partition("\n#")[0]
             assert all(f"| `{member}` |" in section for member in schema["properties"])
+            lacking = [
+                member
+                for member, what in schema["properties"].items()
+                if not what.get("description")
+            ]
+            assert lacking == [], f"{title} of the {name}: describe these members"
