@@ -14,6 +14,7 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
@@ -73,8 +74,7 @@ templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/logo.svg"
-html_show_sourcelink = False
-html_copy_source = False
+html_sourcelink_suffix = ""  # a notebook is downloaded under its own name
 html_theme_options = {
     "logo": {"text": "Shoal", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
     "header_links_before_dropdown": 8,
@@ -82,7 +82,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["page-toc", "sourcelink"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
@@ -103,6 +103,23 @@ def _link_to_pages(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = _OUTSIDE.sub(lambda link: f"](/{INCLUDED[link[1]]}", source[0])
 
 
+def _find_options(app: Sphinx, doctree: nodes.document) -> None:
+    """Options of commands are found by the search, each in its row of the table."""
+    if app.env.docname != "reference/commands":
+        return
+    standard = app.env.domains.standard_domain
+    for section in doctree.findall(nodes.section):
+        program = section.next_node(nodes.title).astext()
+        for row in section.findall(nodes.row):
+            option = row.next_node(nodes.literal)
+            if option is not None and option.astext().startswith("--"):
+                name = option.astext().split()[0]
+                anchor = nodes.make_id(f"{program} {name}")
+                row["ids"].append(anchor)
+                standard.add_program_option(program, name, app.env.docname, anchor)
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _link_to_pages)
+    app.connect("doctree-read", _find_options)

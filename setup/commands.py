@@ -5,6 +5,7 @@ python setup/commands.py > docs/reference/commands.md
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from shoal.cli import app
 
 Commands = Iterator[tuple[str, TyperCommand]]
 
+OPTION = re.compile(r"(?<![`\w-])--[a-z][a-z0-9-]*")
 HEAD = """\
 # Commands
 
@@ -41,7 +43,7 @@ def page() -> str:
 
 
 def _section(name: str, command: TyperCommand) -> str:
-    summary = " ".join((command.help or "").split("\n\n")[0].split())
+    summary = _marked(" ".join((command.help or "").split("\n\n")[0].split()))
     lines = [f"## shoal {name}", "", summary, ""]
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
     if shown:
@@ -50,9 +52,14 @@ def _section(name: str, command: TyperCommand) -> str:
         metavar = "" if getattr(each, "is_flag", False) else each.metavar or ""
         name = each.opts[-1] if each.opts[-1].startswith("-") else ""
         words = f"{name} {metavar}".strip()
-        cells = (f"`{words}`", getattr(each, "help", None) or "")
+        cells = (f"`{words}`", _marked(getattr(each, "help", None) or ""))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join([*lines, ""] if shown else lines)
+
+
+def _marked(text: str) -> str:
+    """With options as code: prose may turn two hyphens into a dash."""
+    return OPTION.sub(r"`\g<0>`", text)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,9 @@ def check_source(tag: str | None) -> str:
     log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if not re.search(rf"^## \[{re.escape(version())}\] - \d{{4}}-\d\d-\d\d$", log, re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has no section [{version()}] with a date")
+    waiting = log.partition("## [Unreleased]")[2].partition("\n## [")[0].strip()
+    if waiting:
+        raise ReleaseError(f"move what is under [Unreleased] in CHANGELOG.md to [{version()}]")
     return f"{state}, tag {tag}"
 
 
@@ -225,7 +228,7 @@ def check_names(archive: Path, wanted: set[str]) -> str:
         *(
             f"{name} has {place.decode()}, a path of this machine"
             for name, content in files.items()
-            for place in (os.fsencode(ROOT), os.fsencode(Path.home() / ""))
+            for place in (os.fsencode(ROOT), os.fsencode(Path.home()))
             if re.search(rb"(?<![\w.])" + re.escape(place) + rb"/", content)
         ),
     ]

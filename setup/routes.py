@@ -5,6 +5,7 @@ python setup/routes.py > docs/reference/http.md
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -37,6 +38,17 @@ def _party(name: str) -> Iterator[str]:
         for path, methods in document["paths"].items()
         for method, about in methods.items()
     ]
+    yield from _table(
+        ("route", "token", "purpose"),
+        [
+            (
+                f"[{method} `{path}`](#{_anchor(f'{name}: {method} {path}')})",
+                "bearer" if "security" in about else "none",
+                about["summary"],
+            )
+            for method, path, about in operations
+        ],
+    )
     for method, path, about in operations:
         yield f"### {name}: {method} {path}\n\n{about['summary']}\n"
         if "description" in about:
@@ -44,13 +56,13 @@ def _party(name: str) -> Iterator[str]:
         token = "bearer" if "security" in about else "none"
         scripts = "yes" if about.get("x-cross-origin") else "no"
         yield f"Token: {token}. Open to scripts of other sites: {scripts}.\n"
-        yield from _parameters(document, about)
-        yield from _body(document, about)
-        yield from _responses(document, about)
+        yield from _parameters(name, document, about)
+        yield from _body(name, document, about)
+        yield from _responses(name, document, about)
     yield from _schemas(name, document)
 
 
-def _parameters(document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
+def _parameters(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     if "parameters" not in about:
         return
     rows = [_resolved(document, each) for each in about["parameters"]]
@@ -61,27 +73,28 @@ def _parameters(document: dict[str, Any], about: dict[str, Any]) -> Iterator[str
                 f"`{row['name']}`",
                 row["in"],
                 "yes" if row.get("required") else "no",
-                f"{row['description']} {_type(row['schema'])}",
+                f"{row['description']} {_type(party, row['schema'])}",
             )
             for row in rows
         ],
     )
 
 
-def _body(document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
+def _body(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     if "requestBody" not in about:
         return
     body = _resolved(document, about["requestBody"])
-    kinds = [f"`{kind}` ({_type(what['schema'])})" for kind, what in body["content"].items()]
+    kinds = [f"`{kind}` ({_type(party, what['schema'])})" for kind, what in body["content"].items()]
     yield f"Body: {', '.join(kinds)}\n"
 
 
-def _responses(document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
+def _responses(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     rows = []
     for status, response in sorted(about["responses"].items()):
         whole = _resolved(document, response)
         kinds = [
-            f"`{kind}`: {_type(what['schema'])}" for kind, what in whole.get("content", {}).items()
+            f"`{kind}`: {_type(party, what['schema'])}"
+            for kind, what in whole.get("content", {}).items()
         ]
         rows.append((status, whole["description"], "; ".join(kinds)))
     yield from _table(("status", "meaning", "content"), rows)
@@ -100,7 +113,7 @@ def _schemas(name: str, document: dict[str, Any]) -> Iterator[str]:
                 (
                     f"`{member}`",
                     "yes" if member in required else "no",
-                    _type(what),
+                    _type(name, what),
                     what.get("description", ""),
                 )
                 for member, what in schema.get("properties", {}).items()
@@ -118,13 +131,14 @@ def _resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     return dict(node)
 
 
-def _type(schema: dict[str, Any]) -> str:
+def _type(party: str, schema: dict[str, Any]) -> str:
     """A schema in a few words."""
     if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
+        title = schema["$ref"].rpartition("/")[2]
+        return f"[{title}](#{_anchor(f'{party}: {title}')})"
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
-            return " or ".join(map(_type, schema[choice]))
+            return " or ".join(_type(party, each) for each in schema[choice])
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
@@ -133,12 +147,17 @@ def _type(schema: dict[str, Any]) -> str:
     if isinstance(kind, list):
         return " or ".join(kind)
     if kind == "array" and "items" in schema:
-        return f"array of {_type(schema['items'])}"
+        return f"array of {_type(party, schema['items'])}"
     if "pattern" in schema:
         return f"{kind} `{schema['pattern']}`"
     if kind == "object" and "properties" in schema:
         return "object with " + ", ".join(f"`{member}`" for member in schema["properties"])
     return str(kind)
+
+
+def _anchor(heading: str) -> str:
+    """How a heading is linked to: as on GitHub."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

@@ -257,7 +257,7 @@ def test_two_operators_install_the_units_and_places_that_they_use(side):
     """What the page enables or writes to was made in its first step, from files that there are."""
     page = text_files()[Path("docs/operate/two-operators.md")]
     typed = re.findall(rf"^{side}\$ (.+)$", page.replace("\\\n>", ""), re.MULTILINE)
-    copied = re.findall(r"/tmp/systemd/(\S+)", " ".join(typed))
+    copied = re.findall(r"\bsystemd/(shoal\S+)", " ".join(typed))
     installed = {path.name for name in copied for path in (DEPLOY / "systemd").glob(name)}
     assert all(any((DEPLOY / "systemd").glob(name)) for name in copied)
     enabled = [line for line in typed if line.startswith("sudo systemctl enable")]

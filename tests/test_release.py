@@ -91,9 +91,30 @@ def git(monkeypatch):
     return said
 
 
-def test_the_tag_of_this_version_has_its_date_in_the_changelog(git):
+@pytest.mark.usefixtures("git")
+def test_the_tag_of_this_version_has_its_date_in_the_changelog():
     assert release.check_source(TAG) == f"commit abc, clean, tag {TAG}"
-    assert git["tag"]
+
+
+@pytest.mark.usefixtures("git")
+@pytest.mark.parametrize(
+    ("log", "fault"),
+    [
+        ("## [Unreleased]\n\n## [9.9.9] - 2030-01-31\n", None),
+        ("## [Unreleased]\n\n### Fixed\n\n## [9.9.9] - 2030-01-31\n", "under \\[Unreleased\\]"),
+        ("## [Unreleased]\n\n## [9.9.8] - 2030-01-31\n", "no section \\[9.9.9\\]"),
+    ],
+)
+def test_the_changelog_is_that_of_the_version(log, fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setattr(release, "version", lambda: "9.9.9")
+    monkeypatch.setattr(release, "run", lambda *words: "v9.9.9\n" if words[1] == "tag" else "")
+    (tmp_path / "CHANGELOG.md").write_text(log)
+    if fault is None:
+        assert release.check_source("v9.9.9").endswith("tag v9.9.9")
+    else:
+        with pytest.raises(release.ReleaseError, match=fault):
+            release.check_source("v9.9.9")
 
 
 @pytest.mark.parametrize(

@@ -109,16 +109,13 @@ def run(
         delta: δ; the plan's, or min(1e-6, 1/(10 n)) unless given.
         categories: The public list of answers, or one for each column; others count as
             "(other)". Without it the answers in the data are the list, and public.
-        bounds: Public (low, high) of a column of numbers; others count as the nearest
-            bound.
+        bounds: Public (low, high) of numbers; others count as the nearest bound.
         bins: Count numbers or dates in bins: how many (with bounds), edges, "auto",
             "day", "week" or "month".
         quantiles: Of numbers in bins, to be reported.
         ranges: (first, last) of values in bins, to be counted.
-        tree: Whether bins are counted on several levels; by the predicted error unless
-            given.
-        by: The column of groups that people are in; a report tells group and answer at
-            once.
+        tree: Whether to count bins on several levels; default: by the predicted error.
+        by: The column of groups; a report tells group and answer at once.
         groups: The public list of groups; that of the data unless given.
         open_groups: Find the frequent groups by half of the budget instead.
         length: Bytes of the longest group that is found.
@@ -136,9 +133,13 @@ def run(
         drop_nulls: Leave out rows without a value.
         public_list: Allow a list from the data of more than 200 answers, or of numbers
             that are not whole.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         local_epsilon_cap: The largest ε₀ that a report may have.
-        messages_cap: Messages of one person on average: 1, or any number with choose.
+        messages_cap: Messages that one person may send on average; default 1, or any
+            number if choose is given. Above 1 it offers protocols whose error is near
+            a curator's and which have no local ε₀.
         choose: The option of the plan to be run instead of the best.
         allow_weaker: Run a plan that these people do not keep, with a warning.
         compare_truth: Add the true values, which makes the result not private.

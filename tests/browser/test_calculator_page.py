@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -138,6 +138,95 @@ def test_bad_input_is_said_by_its_field_and_nothing_moves(person, site):
     settled(page)
 
 
+def test_a_delta_that_protects_nobody_is_warned_of_in_the_words_of_the_library(person, site):
+    page = person.page
+    page.goto(f"{site}#ask=amplify&e0=1&n=1000&delta=0.1")
+    assert settled(page) == "ε ≤ 0"
+    warning = page.locator(".calculator-warning")
+    (library,) = shoal.amplify(local_epsilon=1, n=1000, delta=0.1).warnings
+    expect(warning).to_have_text(f"Warning: {library}.")
+    page.get_by_label("How much noise, and what error?").check(force=True)
+    fill(page, delta="0.1")
+    expect(page.locator(".calculator-result")).to_contain_text("Run")
+    expect(warning).to_have_text(f"Warning: {library}.")
+    fill(page, delta="1e-6")
+    expect(warning).to_be_empty()
+
+
+def test_epsilon_is_not_rounded_beyond_local_epsilon(person, site):
+    page = person.page
+    page.goto(f"{site}#ask=amplify&e0=3&n=4&delta=1e-9")
+    assert settled(page) == "ε ≤ 3"
+    expect(page.locator(".calculator-sentence")).to_contain_text("holds without any shuffling")
+    expect(page.locator(".calculator-table")).not_to_contain_text("3.001")
+
+
+def test_each_question_has_its_own_delta_and_an_empty_one_is_the_default(person, site):
+    page = person.page
+    page.goto(site)
+    settled(page)
+    delta = page.get_by_label("δ", exact=True)
+    expect(delta).to_have_value("")
+    expect(delta).to_have_attribute("placeholder", "1e-6")
+    fill(page, n="1e8")
+    expect(delta).to_have_attribute("placeholder", "1e-9")
+    expect(page.locator(".calculator-sentence")).to_contain_text("at δ = 1e-9")
+    fill(page, n="50000", delta="1e-4")
+    page.get_by_label("How much noise, and what error?").check(force=True)
+    expect(delta).to_have_value("")
+    expect(page.locator(".calculator-shell")).to_contain_text(
+        "plan --epsilon 1 --n 50000 --delta 1e-6"
+    )
+    fill(page, delta="1e-8")
+    page.get_by_label("How private are shuffled reports?").check(force=True)
+    expect(delta).to_have_value("1e-4")
+    page.get_by_label("How much noise, and what error?").check(force=True)
+    expect(delta).to_have_value("1e-8")
+
+
+EDIT = """([name, value]) => {
+  const field = document.getElementById(`calculator-${name}`);
+  field.value = value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  const find = (name) => document.querySelector(`.calculator-${name}`);
+  const opacity = (name) => Number(getComputedStyle(find(name)).opacity);
+  return {
+    hint: find("hint").textContent,
+    copied: find("copied").textContent,
+    opacities: ["status", "picture", "table", "library"].map(opacity),
+  };
+}"""
+
+
+def test_an_edit_dims_the_old_answer_and_what_was_said_of_its_link(person, site):
+    page = person.page
+    page.goto(site)
+    first = settled(page)
+    hint, copied = page.locator(".calculator-hint"), page.locator(".calculator-copied")
+    expect(hint).to_be_empty()
+    page.get_by_role("button", name="Copy link").click()
+    expect(copied).not_to_be_empty()
+    edited = page.evaluate(EDIT, ["n", "5000"])
+    assert edited["hint"] == "Edited: press Compute."
+    assert edited["copied"] == ""
+    assert max(edited["opacities"]) < 1
+    page.get_by_role("button", name="Compute").click()
+    expect(page.locator(".calculator-sentence")).to_contain_text("5,000 shuffled reports")
+    expect(hint).to_be_empty()
+    assert settled(page) != first
+
+    # What cannot be asked leaves the answer dimmed until its own question is back.
+    invalid = page.evaluate(EDIT, ["n", "20.000"])
+    assert invalid["hint"] == "Correct the marked field, then press Compute."
+    page.get_by_role("button", name="Compute").click()
+    expect(hint).to_have_text(invalid["hint"])
+    expect(page.locator(".calculator-status")).to_have_css("opacity", "0.4")
+    fill(page, n="5000")
+    expect(hint).to_be_empty()
+    expect(page.locator(".calculator-status")).to_have_css("opacity", "1")
+    assert person.complaints == []
+
+
 def test_a_plan_and_its_errors(person, site):
     page = person.page
     page.goto(site)
@@ -152,6 +241,17 @@ def test_a_plan_and_its_errors(person, site):
     expect(rows).to_have_count(1 + len(plan.options) + 2)
     expect(rows.filter(has_text="a trusted curator")).to_contain_text(f"{plan.central.l2:.3g}")
     expect(rows.filter(has_text="no shuffler")).to_contain_text(f"{plan.local.l2:,.0f}")
+    # Each name leads to its section of the page about randomizers.
+    text = (DOCS / "analyse" / "randomizers.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    sections = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+    links = rows.get_by_role("link").all()
+    assert {link.inner_text() for link in links} == {option.name for option in plan.options}
+    for link in links:
+        target, section = link.evaluate("each => each.href").split("#")
+        assert target == urljoin(site, "../analyse/randomizers.html")
+        assert section in sections
+        assert section.endswith(link.inner_text())
     command = "$ shoal plan --epsilon 0.5 --n 50000 --delta 1e-6 --categories 6"
     expect(page.locator(".calculator-shell")).to_have_text(command)
 

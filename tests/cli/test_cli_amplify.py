@@ -104,6 +104,10 @@ def test_every_option_reaches_the_accountant(run, options, keywords):
     assert {key: found[key] for key in expected} == expected
 
 
+def test_a_deletion_epsilon_is_refused_by_its_name(run):
+    assert "got --deletion-epsilon -1" in run("amplify --deletion-epsilon -1 --n 100").refusal()
+
+
 def test_deletion(run):
     found = run("amplify --deletion-epsilon 1 --n 1e4 --json").json()
     expected = shoal.amplify(deletion_epsilon=1, n=10_000)

@@ -16,6 +16,7 @@ import shoal
 from browser_kit import node
 from repository import ROOT
 from shoal.accounting import catalog, integral
+from shoal.accounting.guarantee import default_delta, delta_warnings
 from shoal.accounting.search import Side
 from shoal.errors import OutOfRegimeError
 from shoal.randomizers.registry import CATEGORIES, by_name, family
@@ -191,17 +192,17 @@ def test_local_epsilons_that_no_crowd_allows_are_the_target_itself():
 
 def test_what_is_wrong_with_a_field_is_said_in_a_line():
     wrong = {
-        "e0": ["", "four", "-1", "21", "0"],
+        "e0": ["", "four", "-1", "21", "0", "0,005"],
         "epsilon": ["1,5", "1e9"],
-        "n": ["1", "2.5", "1e10", "ten", "1,00"],
+        "n": ["1", "2.5", "1e10", "ten", "1,00", "20.000", "20.000,000", "20.000 000"],
         "delta": ["0", "1", "1e-16", "e-6"],
-        "k": ["1", "1e6"],
+        "k": ["1", "1e6", "1.000"],
     }
     right = {
         "e0": ["4", "0.05", " 1.5 ", "1e-2"],
         "epsilon": ["1", ".5"],
-        "n": ["100000", "1e5", "100,000", "100 000", "1000000000"],
-        "delta": ["1e-6", "0.000001", "1E-6"],
+        "n": ["100000", "1e5", "100,000", "100 000", "1000000000", "1,000,000", "2.500e4"],
+        "delta": ["1e-6", "0.000001", "1E-6", "0.001", "", " "],
         "k": ["2", "1,000"],
     }
     jobs = [
@@ -216,10 +217,46 @@ def test_what_is_wrong_with_a_field_is_said_in_a_line():
         assert not line or (line.endswith(".") and "\n" not in line)
 
 
+def test_a_point_between_groups_of_digits_is_refused_with_what_to_write():
+    jobs = [{"job": "complaints", "n": text} for text in (" 20.000 ", "1.000.000", "20.000,000")]
+    assert [found["n"] for found in answers(jobs)] == [
+        "Ambiguous: write 20000 or 20,000.",
+        "Ambiguous: write 1000000 or 1,000,000.",
+        "Ambiguous: write 100000 or 100,000.",
+    ]
+
+
+def test_warnings_and_the_default_of_delta_are_the_librarys():
+    people = [2, 3, 49, 1000, 20_000, 30_000_000, 10**9]
+    jobs = [
+        {"job": "warning", "n": n, "delta": delta}
+        for n in people
+        for delta in (1 / n, math.nextafter(1 / n, 0), 0.1, 1e-6)
+    ]
+    warned = set()
+    for job, found in zip(jobs, answers(jobs), strict=True):
+        assert found["warning"] == "".join(delta_warnings(job["delta"], job["n"]))
+        assert found["delta"] == pytest.approx(default_delta(job["n"]), rel=1e-11)
+        assert found["delta"] <= default_delta(job["n"])
+        warned.add(bool(found["warning"]))
+    assert warned == {True, False}
+
+
+def test_where_a_crowd_adds_nothing_epsilon_is_shown_as_local_epsilon_was_typed():
+    typed = [3, 0.1, 1.23456, 2.99999, 12]
+    jobs = [
+        {"job": "answer", "localEpsilon": local, "n": 4, "delta": 1e-12, "randomizer": name, "k": 4}
+        for local in typed
+        for name in ("any", "grr")
+    ]
+    assert answers(jobs) == [str(job["localEpsilon"]) for job in jobs]
+
+
 LINKED = [
     ("amplify", {"e0": "4", "n": "100,000", "delta": "1e-6", "randomizer": "any", "k": "x"}),
     ("amplify", {"e0": "1.5", "n": "5e3", "delta": "1e-5", "randomizer": "hashing", "k": "9"}),
     ("plan", {"epsilon": "0.5", "n": "20000", "delta": "1e-7", "k": "4"}),
+    ("amplify", {"e0": "4", "n": "30000000", "delta": "", "randomizer": "any"}),
 ]
 
 

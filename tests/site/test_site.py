@@ -112,6 +112,12 @@ def test_pages_load_nothing_from_elsewhere():
     assert (outside, styles) == (set(), [])
 
 
+def test_options_can_be_copied():
+    dashed = re.compile(r"(?<![\w–])–[a-z]")  # what prose makes of the two hyphens of an option
+    found = {str(path): dashed.findall(path.read_text("utf-8")) for path in pages()}
+    assert {path: dashes for path, dashes in found.items() if dashes} == {}
+
+
 def test_headings_go_one_level_deeper_at_a_time():
     wrong = {}
     for path, page in pages().items():
@@ -180,6 +186,32 @@ def test_the_search_works_offline_and_by_keyboard(page):
     expect(results.first).to_be_visible(timeout=browser_kit.PATIENCE)
     addresses = results.evaluate_all("all => all.map(each => each.href)")
     assert any("theory/near-central-carriers.html" in each for each in addresses)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("--messages-cap", "reference/commands.html#shoal-plan-messages-cap"),
+        ("required_n", "reference/api/accounting.html#shoal.required_n"),
+        ("blanket", "reference/glossary.html#blanket"),
+    ],
+)
+def test_options_names_and_words_are_found(page, words, wanted):
+    page.goto((SITE / "search.html").as_uri() + "?q=" + words)
+    results = page.locator("#search-results li a")
+    expect(results.first).to_be_visible(timeout=browser_kit.PATIENCE)
+    expect(page.locator(f"#search-results a[href$='{wanted}']")).to_have_count(
+        1, timeout=browser_kit.PATIENCE
+    )
+
+
+def test_notebooks_can_be_taken_along(page):
+    page.set_viewport_size(browser_kit.DESKTOP["viewport"])
+    page.goto((SITE / "notebooks/survey.html").as_uri())
+    link = page.get_by_role("link", name="Download this notebook")
+    expect(link).to_be_visible()
+    file = (SITE / "notebooks" / link.get_attribute("href")).resolve()
+    assert file.read_bytes() == (ROOT / "docs/notebooks/survey.ipynb").read_bytes()
 
 
 def test_every_section_is_in_the_navigation_of_every_page(page):

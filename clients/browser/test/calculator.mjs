@@ -35,6 +35,10 @@ const jobs = {
     const { ask: again, ...restored } = questions.typedIn(fragment);
     return { question, fragment, restored: questions.questionOf(again, restored), commands: questions.commandsOf(question) };
   },
+  /** ε of a question as the page shows it. */
+  answer: (question) => text.upTo(amplification.amplify(question).next().value.epsilon, question.localEpsilon),
+  /** What the library warns of, and the δ that it takes where none is given. */
+  warning: ({ delta, n }) => ({ warning: questions.deltaWarning(delta, n), delta: questions.defaultDelta(n) }),
   /** Numbers as they are shown, up and down. */
   shown: ({ values }) => values.map((value) => [text.up(value), text.down(value)]),
 };

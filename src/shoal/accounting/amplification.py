@@ -68,7 +68,9 @@ def profile(
         bound: "clones" or "optimal-clones" in place of the randomizer's own law.
         participation: Probability in (0, 1] that a person reports, unseen by the
             analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         honest_n: The same as a number of people, in place of honest_fraction.
 
     Returns:
@@ -129,7 +131,9 @@ def amplify(
         composition: "pld", "renyi", "advanced", or "best" of them.
         participation: Probability in (0, 1] that a person reports, unseen by the
             analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         honest_n: The same as a number of people, in place of honest_fraction.
 
     Returns:
@@ -226,7 +230,9 @@ def local_epsilon(
         rounds: Adaptive rounds of reports, composed.
         participation: Probability in (0, 1] that a person reports, unseen by the
             analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         honest_n: The same as a number of people, in place of honest_fraction.
         cap: The largest ε₀ that is looked at; of a family it is at most 30.
         near: A guess, such as the answer for a similar family: it only saves time.
@@ -375,7 +381,9 @@ def required_n(
         rounds: Adaptive rounds of reports, composed.
         participation: Probability in (0, 1] that a person reports, unseen by the
             analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
 
     Returns:
         n, the dishonest people included.

@@ -149,7 +149,9 @@ def compare(
         n: People who report, at least 1.
         local_epsilon: ε₀ > 0 of any randomizers.
         delta: The δ in (0, 1) at which ε is wanted.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         honest_n: The same as a number of people, in place of honest_fraction.
 
     Returns:

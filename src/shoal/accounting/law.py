@@ -165,7 +165,7 @@ class BlanketLaw:
         e^-epsilon times the reference: more than replacement 2 epsilon-DP would give.
         Proved in docs/theory/deletion.md.
         """
-        a = _exponential(epsilon)
+        a = _exponential(epsilon, "deletion_epsilon")
         edge = 1 / (a * (a + 1))
         atoms = [(edge, a * a, 1.0), (edge, 1.0, a * a), ((a - 1) * edge, 1.0, 1.0)]
         claim = Claim("deletion clones", ADAPTIVE, 2 * epsilon)
@@ -289,10 +289,10 @@ def _deletion_witness(a: float) -> list[AtomLike]:
     return atoms
 
 
-def _exponential(epsilon: float) -> float:
-    checks.non_negative(local_epsilon=epsilon)
-    expected = f"local_epsilon <= {LARGEST_LOCAL_EPSILON:g}"
-    checks.refuse(epsilon > LARGEST_LOCAL_EPSILON, expected, local_epsilon=epsilon)
+def _exponential(epsilon: float, name: str = "local_epsilon") -> float:
+    checks.non_negative(**{name: epsilon})
+    expected = f"{name} <= {LARGEST_LOCAL_EPSILON:g}"
+    checks.refuse(epsilon > LARGEST_LOCAL_EPSILON, expected, **{name: epsilon})
     return math.exp(epsilon)
 
 

@@ -33,8 +33,9 @@ class PlanOptions(Options):
     delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _TARGET)
     local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _TARGET)
     messages_cap: float | None = option(
-        "Messages that one person may send on average; more than 1 allows protocols of "
-        "several messages.",
+        "Messages that one person may send on average; default: 1, or any number with "
+        "--choose. More than 1 offers protocols whose error is near a curator's and which have "
+        "no local ε0.",
         _TARGET,
     )
     choose: str | None = option(

@@ -120,7 +120,10 @@ class RunOptions(Options):
     allow_weaker: bool = option("Continue even if there are too few people for the plan's ε.", _HOW)
     local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
     messages_cap: float | None = option(
-        "With --epsilon: messages that one person may send on average; default: 1.", _HOW
+        "With --epsilon: messages that one person may send on average; default: 1, or any "
+        "number with --choose. More than 1 offers protocols whose error is near a curator's and "
+        "which have no local ε0.",
+        _HOW,
     )
     choose: str | None = option(
         "With --epsilon: run this option of the plan instead of the best one.",

@@ -237,8 +237,9 @@ class NewOptions(Options):
     plan: Path | None = option("A plan from shoal plan --save, used as it is.", _HOW)
     local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
     messages_cap: float | None = option(
-        "Messages that one person may send on average; more than 1 allows protocols of "
-        "several messages.",
+        "Messages that one person may send on average; default: 1, or any number with "
+        "--randomizer. More than 1 offers protocols whose error is near a curator's and which "
+        "have no local ε0.",
         _HOW,
     )
     out: Path | None = option("Write the survey to this file (.json).")

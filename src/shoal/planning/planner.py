@@ -78,9 +78,12 @@ class Question:
         dimension: Coordinates of a vector.
         norm: The longest vector; without it vectors have length 1.
         local_epsilon_cap: The largest ε₀ that a report may have.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         participation: Probability in (0, 1] that a person reports, unseen by the analyzer.
-        messages_cap: Messages of one person on average; None for any number.
+        messages_cap: Messages that one person may send on average, default 1; None for
+            any number.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or it is not clear what is asked.
@@ -623,12 +626,14 @@ def plan(
         dimension: Coordinates of a vector, of length 1 unless there is a norm.
         norm: The longest vector.
         local_epsilon_cap: The largest ε₀ that a report may have.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         participation: Probability in (0, 1] that a person reports, unseen by the
             analyzer.
-        messages_cap: How many messages one person may send on average; None for any
-            number. Above 1 it lets in protocols that hide the truth among further
-            messages.
+        messages_cap: Messages that one person may send on average, default 1; None for
+            any number. Above 1 it offers protocols whose error is near a curator's and
+            which have no local ε₀.
 
     Returns:
         A :class:`shoal.Plan` with options, best first, and their predicted errors.

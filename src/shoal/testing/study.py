@@ -105,12 +105,14 @@ class Study(Question):
         reference: The hypothesis: a probability for each answer.
         delta: δ in (0, 1).
         level: Probability to reject a hypothesis that is true.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         closeness: Whether two batches of n people each agree.
         overlapping: Whether people may be in both of them.
         epsilon: ε > 0 of each person.
         coin: "auto", "private" or "public".
-        messages_cap: Messages of one person on average.
+        messages_cap: Messages that one person may send on average.
         randomizer: The name of the only way that is allowed.
         partitions: Public partitions of the answers.
         symbols: Bins of each of them.

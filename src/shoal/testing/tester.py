@@ -53,7 +53,9 @@ class Tester(Test):
         reference: The hypothesis: a probability for each answer.
         delta: δ in (0, 1) of the guarantee.
         level: Probability to reject a hypothesis that is true.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
+        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
+            default 1. The guarantee is that of the honest people alone: count only
+            those you are sure of.
         closeness: Whether two batches of n people each agree.
         overlapping: Whether people may be in both of them: the guarantee is then that of
             somebody who reports in both.

@@ -60,10 +60,11 @@ export function* amplify(question: AmplifyQuestion): Generator<AmplifyStep> {
   const laws = lawsOf(question);
   const query = { localEpsilon, delta, k: randomizer === "grr" ? k : undefined };
   const theorem = randomizer === "any" ? "optimal clones" : "privacy blanket";
-  yield { step: "answer", epsilon: amplified(laws, n, delta), theorem, bounds: boundsOf({ ...query, n }) };
+  const at = (people: number) => Math.min(amplified(laws, people, delta), localEpsilon); // which holds without a crowd
+  yield { step: "answer", epsilon: at(n), theorem, bounds: boundsOf({ ...query, n }) };
   for (let i = 0; i <= (MOST - FEWEST) * PER_DECADE; i++) {
     const people = Math.round(10 ** (FEWEST + i / PER_DECADE));
     const bounds = boundsOf({ ...query, n: people }, DRAWN);
-    yield { step: "point", n: people, epsilon: amplified(laws, people, delta), bounds };
+    yield { step: "point", n: people, epsilon: at(people), bounds };
   }
 }

@@ -9,8 +9,8 @@ import { amplify, DRAWN, lawsOf, spreadOf, type AmplifyQuestion, type AmplifySte
 import { dots, drawn, swatch, type Curve, type Dot } from "./chart.js";
 import { central, local, plan, type Option, type PlanQuestion, type PlanStep } from "./planning.js";
 import { PUBLISHED, type Published } from "./published.js";
-import { commandsOf, complaint, fieldsOf, FIELDS, fragmentOf, questionOf, typedIn, type Ask, type Question, type Typed } from "./questions.js";
-import { amount, counted, down, plain, up } from "./text.js";
+import { commandsOf, complaint, defaultDelta, deltaWarning, fieldsOf, FIELDS, fragmentOf, numberOf, questionOf, typedIn, type Ask, type Question, type Typed } from "./questions.js";
+import { amount, counted, down, plain, upTo } from "./text.js";
 
 type Step = AmplifyStep | PlanStep;
 
@@ -46,6 +46,18 @@ const TITLES: Readonly<Record<string, string>> = {
   unary: "unary encoding",
   hashing: "local hashing",
 };
+
+/** Where docs/analyse/randomizers.md describes each. */
+const RANDOMIZERS = "../analyse/randomizers.html#";
+const SECTIONS: Readonly<Record<string, string>> = {
+  grr: "randomized-response-grr",
+  hadamard: "hadamard-response-hadamard",
+  projective: "projective-geometry-response-projective",
+  subset: "subset-selection-subset",
+  unary: "unary-encoding-unary",
+  hashing: "local-hashing-hashing",
+};
+const TIGHT = 1e-3; // of ε₀: nearer to it, the library warns
 
 const made = <K extends keyof HTMLElementTagNameMap>(tag: K, text = "", attributes: Record<string, string> = {}): HTMLElementTagNameMap[K] => {
   const element = document.createElement(tag);
@@ -110,10 +122,15 @@ class Page {
   private readonly runner = new Runner();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private question: Question | null = null;
+  private edited = false; // since the question was asked
+  private answered = false; // the question, not an earlier one
+  private asked: Ask;
+  private readonly deltas: Record<Ask, string> = { amplify: "", plan: "" }; // typed for each question
   private redraw: (() => void) | null = null;
 
   constructor(private readonly root: HTMLElement) {
     this.form = this.find("form") as HTMLFormElement;
+    this.asked = this.typed.ask;
     this.find(".calculator-missing").remove();
     this.form.hidden = false;
     this.find(".calculator-answer").hidden = false;
@@ -150,18 +167,44 @@ class Page {
   private restore(fragment: string): boolean {
     const typed = typedIn(fragment);
     if (!typed) return false;
-    for (const [name, value] of Object.entries(typed)) {
+    this.find(".calculator-copied").textContent = "";
+    for (const [name, value] of Object.entries({ delta: "", ...typed })) {
       const field = this.form.elements.namedItem(name);
       if (field instanceof HTMLInputElement || field instanceof RadioNodeList) field.value = value;
       else if (field instanceof HTMLSelectElement && [...field.options].some((each) => each.value === value)) field.value = value;
     }
+    this.asked = typed.ask;
     return true;
   }
 
   private soon(): void {
     clearTimeout(this.timer);
+    this.find(".calculator-copied").textContent = "";
+    this.swapDeltas();
+    this.edited = true;
     this.show();
+    this.mark();
     this.timer = setTimeout(() => this.ask(true), WAIT);
+  }
+
+  /** Another question has a δ of its own. */
+  private swapDeltas(): void {
+    const { ask, delta = "" } = this.typed;
+    if (ask === this.asked) return;
+    this.deltas[this.asked] = delta;
+    (this.form.elements.namedItem("delta") as HTMLInputElement).value = this.deltas[ask];
+    this.asked = ask;
+  }
+
+  /** Dims what does not belong to what the fields hold, and says why. */
+  private mark(): void {
+    const { edited, answered, typed } = this;
+    const { classList } = this.find(".calculator-answer");
+    classList.toggle("edited", edited);
+    classList.toggle("stale", edited || !answered);
+    const hint = !edited ? (answered ? "" : "Computing …") : questionOf(typed.ask, typed) ? "Edited: press Compute." : "Correct the marked field, then press Compute.";
+    const element = this.find(".calculator-hint");
+    if (element.textContent !== hint) element.textContent = hint;
   }
 
   /** The fields of the question, and what is wrong with what they hold. */
@@ -179,6 +222,8 @@ class Page {
       if (text) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
     }
+    const n = complaint("n", typed.n ?? "") ? 1 : numberOf(typed.n!);
+    (this.form.elements.namedItem("delta") as HTMLInputElement).placeholder = down(defaultDelta(n));
   }
 
   private ask(linked: boolean): void {
@@ -187,16 +232,14 @@ class Page {
     const { typed } = this;
     const question = questionOf(typed.ask, typed);
     const answer = this.find(".calculator-answer");
-    if (!question) {
-      answer.classList.add("stale");
-      this.question = null;
-      return;
-    }
+    this.edited = !question;
+    if (!question) return this.mark();
     if (linked) this.remember(fragmentOf(question));
-    if (this.question && fragmentOf(question) === fragmentOf(this.question)) return;
+    if (this.question && fragmentOf(question) === fragmentOf(this.question)) return this.mark();
     this.question = question;
+    this.answered = false;
+    this.mark();
     answer.setAttribute("aria-busy", "true");
-    answer.classList.add("stale");
     const commands = commandsOf(question);
     this.find(".calculator-shell").textContent = `$ ${commands.shell}`;
     this.find(".calculator-python").textContent = `>>> import shoal\n>>> ${commands.python}`;
@@ -233,10 +276,13 @@ class Page {
     }
   }
 
-  private say(result: string, sentence: (Node | string)[]): void {
-    this.find(".calculator-answer").classList.remove("stale");
+  private say({ delta, n }: Question, result: string, sentence: (Node | string)[]): void {
+    this.answered = true;
+    this.mark();
     this.find(".calculator-result").textContent = result;
     this.find(".calculator-sentence").replaceChildren(...sentence);
+    const warning = deltaWarning(delta, n);
+    this.find(".calculator-warning").textContent = warning && `Warning: ${warning}.`;
   }
 
   /** A table, each row a list of cells; those of the first column name their rows. */
@@ -271,23 +317,23 @@ class Page {
     return (step) => {
       if (step.step === "answer") {
         answer = step.epsilon;
-        this.answered(question, step.epsilon, step.theorem, step.bounds);
+        this.sayAmplified(question, step.epsilon, step.theorem, step.bounds);
       } else if (step.step === "point") points.push(step);
       this.redraw?.();
     };
   }
 
-  private answered(question: AmplifyQuestion, epsilon: number, theorem: string, bounds: Bounds): void {
+  private sayAmplified(question: AmplifyQuestion, epsilon: number, theorem: string, bounds: Bounds): void {
     const { localEpsilon, n, delta, randomizer } = question;
-    const nothing = epsilon >= localEpsilon * (1 - 1e-5);
+    const shown = upTo(epsilon, localEpsilon);
     const page = randomizer === "any" ? "optimal-clones.html" : "blanket.html";
-    const who = `${counted(n)} shuffled reports, each ε₀ = ${plain(localEpsilon)} by itself, keep ε ≤ ${up(epsilon)} at δ = ${plain(delta)}`;
-    const gain = nothing
-      ? " The crowd adds nothing that can be proved: ε₀ holds whatever the shuffler does."
+    const who = `${counted(n)} shuffled reports, each ε₀ = ${plain(localEpsilon)} by itself, keep ε ≤ ${shown} at δ = ${plain(delta)}`;
+    const gain = epsilon >= localEpsilon * (1 - TIGHT)
+      ? " ε is hardly below ε₀, if at all: that much holds without any shuffling."
       : epsilon === 0
-        ? " At this δ nothing is left to tell."
+        ? " δ alone covers all that the reports tell."
         : ` That is ε₀ divided by ${amount(localEpsilon / epsilon)}.`;
-    this.say(`ε ≤ ${up(epsilon)}`, [
+    this.say(question, `ε ≤ ${shown}`, [
       `${who}: `,
       made("a", theorem, { href: THEORY + page }),
       `, for ${TITLES[randomizer]!}.${gain}`,
@@ -295,7 +341,7 @@ class Page {
     const listed = PUBLISHED.map((bound) => ({ bound, value: bounds[bound.name] ?? null })).sort(
       (one, other) => (one.value ?? Infinity) - (other.value ?? Infinity) || 0,
     );
-    const own: [string, ...(Node | string)[]] = ["best", "this page", up(epsilon), made("a", theorem, { href: THEORY + page })];
+    const own: [string, ...(Node | string)[]] = ["best", "this page", shown, made("a", theorem, { href: THEORY + page })];
     this.table(
       "Beside the published bounds",
       ["Bound", "ε", "Theorem"],
@@ -321,7 +367,7 @@ class Page {
         y,
         xLabel: "people n",
         yLabel: `ε at δ = ${plain(delta)}`,
-        description: `ε over the number of people, from 10 to a billion, on logarithmic axes. At ${counted(n)} people it is ${answer === null ? "not known yet" : up(answer)}.`,
+        description: `ε over the number of people, from 10 to a billion, on logarithmic axes. At ${counted(n)} people it is ${answer === null ? "not known yet" : upTo(answer, localEpsilon)}.`,
         curves,
         level: { y: localEpsilon, label: `ε₀ = ${plain(localEpsilon)}, without a shuffler`, short: `ε₀ = ${plain(localEpsilon)}` },
         ...(answer !== null && answer > y[0] && n >= 10 ? { mark: [n, answer] as const } : {}),
@@ -349,7 +395,7 @@ class Page {
       const [best] = step.options;
       if (!best?.found) return;
       const { localEpsilon } = best.found;
-      this.say(`Run ${best.name} with ε₀ = ${down(localEpsilon)}`, [
+      this.say(question, `Run ${best.name} with ε₀ = ${down(localEpsilon)}`, [
         `${step.reason[0]!.toUpperCase()}${step.reason.slice(1)}. That keeps ε = ${plain(question.epsilon)} at δ = ${plain(question.delta)} among ${counted(question.n)} people (`,
         made("a", "privacy blanket", { href: `${THEORY}blanket.html` }),
         "), if the shuffler hides who sent which report and does not collude with the analyzer; ε₀ of each report needs no trust.",
@@ -361,10 +407,11 @@ class Page {
   }
 
   private plans(question: PlanQuestion, options: readonly Option[]): void {
-    const rows: [string, ...string[]][] = options.map(({ name, found, remark = "" }, i) =>
+    const linked = (name: string) => made("a", name, { href: RANDOMIZERS + SECTIONS[name]! });
+    const rows: [string, ...(Node | string)[]][] = options.map(({ name, found, remark = "" }, i) =>
       found
-        ? [i ? "" : "best", name, down(found.localEpsilon), amount(found.errors.l2), amount(found.errors.cell), found.bits.toFixed(1)]
-        : ["weak", name, "–", remark, "", ""],
+        ? [i ? "" : "best", linked(name), down(found.localEpsilon), amount(found.errors.l2), amount(found.errors.cell), found.bits.toFixed(1)]
+        : ["weak", linked(name), "–", remark, "", ""],
     );
     const [trusted, alone] = [central(question), local(question)];
     rows.push(["weak", "a trusted curator", "–", amount(trusted.l2), amount(trusted.cell), ""]);
@@ -396,7 +443,7 @@ function publishedRow(bound: Published, value: number | null, localEpsilon: numb
   if (bound.arxiv) cell.append(", ", made("a", `arXiv:${bound.arxiv}`, { href: `https://arxiv.org/abs/${bound.arxiv}` }));
   if (value === null) cell.append(` (needs ${bound.needs})`);
   else if (value >= localEpsilon * (1 - 1e-5)) cell.append(" (no amplification)");
-  return [value === null ? "weak" : "", made("code", bound.name), value === null ? "–" : up(value), cell];
+  return [value === null ? "weak" : "", made("code", bound.name), value === null ? "–" : upTo(value, localEpsilon), cell];
 }
 
 if (typeof document === "undefined") serve(globalThis as unknown as Scope);

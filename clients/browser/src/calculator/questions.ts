@@ -3,7 +3,7 @@
 import type { AmplifyQuestion } from "./amplification.js";
 import type { PlanQuestion } from "./planning.js";
 import { FAMILIES } from "./randomizers.js";
-import { counted, plain } from "./text.js";
+import { counted, down, plain } from "./text.js";
 
 export type Question = AmplifyQuestion | PlanQuestion;
 export type Ask = Question["ask"];
@@ -31,17 +31,33 @@ export const fieldsOf = (ask: Ask, typed: Typed): readonly string[] =>
 
 const needsAnswers = ({ randomizer = "any" }: Typed): boolean => FAMILIES.has(randomizer);
 
-/** A number as people write it: 100000, 100,000, 100 000, 1e5 or 0.000001. */
+/** A number as people write it: 100000, 100,000, 100 000, 1e5 or 0.000001; 0,005 is none, and not 5. */
 export function numberOf(text: string): number {
-  const digits = text.trim().replace(/(?<=\d)[,\s_](?=\d{3}(?!\d))/g, "");
+  const digits = text.trim().replace(/(?<=[1-9.][\d,\s_]*)[,\s_](?=\d{3}(?!\d))/g, "");
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(digits) ? Number(digits) : NaN;
+}
+
+/** The δ of a guarantee that nobody chose one for, as the library has it, in the digits of a link. */
+export const defaultDelta = (n: number): number => Number(down(Math.min(1e-6, 1 / (10 * n)), 12));
+
+/** What the library warns of: one record, drawn at random and published, is (0, 1/n)-private. */
+export const deltaWarning = (delta: number, n: number): string =>
+  delta < 1 / n ? "" : `δ is not smaller than 1/n: publishing the datum of one of the ${counted(n)} people, drawn at random, would pass too`;
+
+/** Where a point may stand between groups of digits, as in 20.000. */
+const GROUPING_POINT = /\.\d{3}(?![\de])/i;
+
+function ambiguous(text: string): string {
+  const meant = /^[1-9]\d*(\.\d{3})+$/.test(text) ? Number(text.replaceAll(".", "")) : 100_000;
+  return `Ambiguous: write ${plain(meant)} or ${counted(meant)}.`;
 }
 
 /** What is wrong with a field, in a sentence that fits below it; empty if nothing is. */
 export function complaint(name: string, text: string): string {
   const { least, most, whole = false } = FIELDS[name]!;
   const value = numberOf(text);
-  if (!text.trim()) return `Needed: ${shown(least)} to ${shown(most)}.`;
+  if (!text.trim()) return name === "delta" ? "" : `Needed: ${shown(least)} to ${shown(most)}.`;
+  if (whole && GROUPING_POINT.test(text)) return ambiguous(text.trim());
   if (Number.isNaN(value)) return `Not a number: write ${whole ? "100000 or 1e5" : "0.5 or 1e-6"}.`;
   if (whole && !Number.isInteger(value)) return "Not a whole number.";
   if (value < least) return `At least ${shown(least)}.`;
@@ -55,7 +71,8 @@ const shown = (value: number): string => (value >= 1000 ? counted(value) : plain
 export function questionOf(ask: Ask, typed: Typed): Question | null {
   if (fieldsOf(ask, typed).some((name) => complaint(name, typed[name] ?? ""))) return null;
   const value = (name: string) => numberOf(typed[name] ?? "");
-  const common = { n: value("n"), delta: value("delta") };
+  const n = value("n");
+  const common = { n, delta: typed.delta?.trim() ? value("delta") : defaultDelta(n) };
   if (ask === "plan") return { ask, ...common, epsilon: value("epsilon"), k: value("k") };
   const known = needsAnswers(typed);
   return { ask, ...common, localEpsilon: value("e0"), randomizer: known ? typed.randomizer! : "any", k: known ? value("k") : 2 };

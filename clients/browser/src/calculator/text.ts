@@ -4,6 +4,8 @@ const DIGITS = 4;
 
 /** To so many digits, never below the value. */
 export const up = (value: number, digits = DIGITS): string => rounded(value, digits, 1);
+/** The same, but the limit itself where rounding would pass it. */
+export const upTo = (value: number, limit: number): string => (Number(up(value)) > limit ? String(limit) : up(value));
 /** To so many digits, never above the value. */
 export const down = (value: number, digits = DIGITS): string => rounded(value, digits, -1);
 
