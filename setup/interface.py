@@ -19,7 +19,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import is_dataclass
 from functools import cache
@@ -31,11 +31,11 @@ from typer.core import TyperCommand
 
 import commands
 import reference
+import routes
 from shoal.cli import app
 from shoal.randomizers.base import Mechanism
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVICES = ("shuffler", "analyzer")
 
 # What prints JSON, with questions that are answered at once.
 PRINTED = {
@@ -213,15 +213,11 @@ def _keys(value: object, above: str = "") -> Iterator[str]:
 # --------------------------------------------------------------------------------------------- HTTP
 
 
-def routes(document: Mapping[str, Any]) -> Iterator[tuple[str, Entry]]:
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, Entry]]:
     """What a service answers: parameters, whether they must be there, and statuses."""
-    shared = document["components"].get("parameters", {})
     for path, methods in document["paths"].items():
         for method, about in methods.items():
-            listed = [
-                shared[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
-                for each in about.get("parameters", [])
-            ]
+            listed = [routes.resolved(document, each) for each in about.get("parameters", [])]
             yield (
                 f"{method.upper()} {path}",
                 {
@@ -231,31 +227,24 @@ def routes(document: Mapping[str, Any]) -> Iterator[tuple[str, Entry]]:
             )
 
 
-def documents() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The OpenAPI document of each service."""
-    for service in SERVICES:
-        path = ROOT / "src" / "shoal" / "service" / service / "openapi.json"
-        yield service, json.loads(path.read_text(encoding="utf-8"))
-
-
 # ------------------------------------------------------------------------------ all of it, compared
 
 
 def interface() -> Interface:
     """Everything that people build on, as it is now."""
-    told = dict(documents())
+    documents = {party: routes.document_of(party) for party in routes.PARTIES}
     return {
         "python": {name: described(resolved(name)) for name in reference.public_names()},
         "commands": {name: command(each) for name, each in commands.leaves()},
         "json": dict(printed()),
         "http": {
             f"{service}: {name}": entry
-            for service, document in told.items()
-            for name, entry in routes(document)
+            for service, document in documents.items()
+            for name, entry in operations(document)
         },
         "http json": {
             f"{service}: {name}": sorted(schema.get("properties", {}))
-            for service, document in told.items()
+            for service, document in documents.items()
             for name, schema in document["components"]["schemas"].items()
         },
     }

@@ -30,8 +30,13 @@ def page() -> str:
     return "\n".join([HEAD, *(line for name in PARTIES for line in _party(name))])
 
 
+def document_of(party: str) -> dict[str, Any]:
+    """The OpenAPI document that a party serves."""
+    return openapi.read(str(PARTIES[party].__file__))
+
+
 def _party(name: str) -> Iterator[str]:
-    document = openapi.read(str(PARTIES[name].__file__))
+    document = document_of(name)
     yield f"## The {name}\n\n{document['info']['description']}\n"
     operations = [
         (method.upper(), path, about)
@@ -65,7 +70,7 @@ def _party(name: str) -> Iterator[str]:
 def _parameters(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     if "parameters" not in about:
         return
-    rows = [_resolved(document, each) for each in about["parameters"]]
+    rows = [resolved(document, each) for each in about["parameters"]]
     yield from _table(
         ("parameter", "in", "required", "meaning"),
         [
@@ -83,7 +88,7 @@ def _parameters(party: str, document: dict[str, Any], about: dict[str, Any]) -> 
 def _body(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     if "requestBody" not in about:
         return
-    body = _resolved(document, about["requestBody"])
+    body = resolved(document, about["requestBody"])
     kinds = [f"`{kind}` ({_type(party, what['schema'])})" for kind, what in body["content"].items()]
     yield f"Body: {', '.join(kinds)}\n"
 
@@ -91,7 +96,7 @@ def _body(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterat
 def _responses(party: str, document: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     rows = []
     for status, response in sorted(about["responses"].items()):
-        whole = _resolved(document, response)
+        whole = resolved(document, response)
         kinds = [
             f"`{kind}`: {_type(party, what['schema'])}"
             for kind, what in whole.get("content", {}).items()
@@ -121,7 +126,7 @@ def _schemas(name: str, document: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+def resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     """The part of the document that a reference names, or the part itself."""
     if "$ref" not in part:
         return part
