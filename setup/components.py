@@ -49,6 +49,7 @@ CHROMIUM_FLAGS = (
     "--no-first-run",
     "--no-sandbox",
 )
+_CONSENT = "SHOAL_SUDO=yes lets set-up do it"
 _APT = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=20")
 
 Found = tuple[str, ...]
@@ -61,10 +62,14 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Way:
-    """One way to install something: what is said, and what is run until one command fails."""
+    """One way to install something: what is said, and what is run until one command fails.
+
+    A way without commands is not gone: ``not_run`` says why, and what would open it.
+    """
 
     said: str
     commands: tuple[Command, ...]
+    not_run: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,11 +170,14 @@ def _chromium_ways() -> list[Way]:
 
 
 def _apt_ways(title: str, package: str) -> list[Way]:
-    """With the system's own packages, where they are Debian's and it is allowed."""
-    may = _may_install(title)
-    if may is None:
+    """With the system's own packages, where they are Debian's and it is agreed to."""
+    before = _before_apt()
+    if before is None:
         return []
-    apt = (*may, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *_APT)
+    if not _agreed(title):
+        run_it = " ".join([*before[:1], "apt-get install", package])
+        return [Way(f"apt-get install {package}", (), f"not agreed to; {run_it}, or {_CONSENT}")]
+    apt = (*before, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *_APT)
     install = (*apt, "install", "-y", "--no-install-recommends", package)
     return [
         Way(f"apt-get install {package}", (install,)),
@@ -177,22 +185,28 @@ def _apt_ways(title: str, package: str) -> list[Way]:
     ]
 
 
-def _may_install(title: str) -> Command | None:
-    """What goes before ``apt-get`` to be allowed to; None where there is none, or no right to."""
+def _before_apt() -> Command | None:
+    """What goes before ``apt-get``; None where there is none, or no right to it."""
     if not shutil.which("apt-get"):
         return None
     if _is_root():
         return ()
-    if shutil.which("sudo") and _allows_sudo(title) and _finishes(("sudo", "-n", "true")) is None:
+    if shutil.which("sudo") and _finishes(("sudo", "-n", "true")) is None:
         return ("sudo", "-n")
     return None
 
 
-def _allows_sudo(title: str) -> bool:
-    """Whoever runs this is asked, or has said so before: SHOAL_SUDO=yes or no."""
+def _agreed(title: str) -> bool:
+    """Whether the machine itself may be changed, root or not.
+
+    Whoever runs this is asked, or has said so before: SHOAL_SUDO=yes or no. A machine with CI=true
+    is there for the tests. With nobody to ask, nothing is installed.
+    """
     answer = os.environ.get("SHOAL_SUDO")
+    if answer is None and os.environ.get("CI") == "true":
+        return True
     if answer is None and sys.stdin.isatty():
-        answer = input(f"{title}, for the tests, can be installed with sudo apt-get. Do so? [y/N] ")
+        answer = input(f"{title}, for the tests, can be installed with apt-get. Do so? [y/N] ")
     return (answer or "").strip().lower() in {"y", "yes"}
 
 
@@ -256,6 +270,9 @@ def obtain(component: Component) -> Found:
     except MissingError as missing:
         reasons = [str(missing)]
     for way in component.ways():
+        if way.not_run:
+            reasons.append(f"{way.said}: {way.not_run}")
+            continue
         say(f"installing {component.title}: {way.said}")
         failure = next(filter(None, map(_finishes, way.commands)), None)
         if failure is None:

@@ -164,7 +164,7 @@ def test_records_and_json_have_a_group(tmp_path):
     for row, group in zip(rows, np.repeat(result.only.groups, 3), strict=True):
         assert float(row["group_low"]) <= float(row["group_count"]) <= float(row["group_high"])
         assert float(row["group_count"]) == group.count
-        low, value, high = (float(row[f"fraction{end}"]) for end in ("_low", "", "_high"))
+        low, value, high = (float(row[f"fraction_of_group{end}"]) for end in ("_low", "", "_high"))
         assert 0 <= low <= value <= high <= 1
     values = result.to_dict()["columns"][0]
     assert values["by"] == "region"

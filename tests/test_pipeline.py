@@ -275,7 +275,7 @@ def test_answers_are_no_formulas_in_a_table(tmp_path):
     found.to_csv(tmp_path / "out.csv")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["value"] for row in rows[:5]] == ["'=1+1", "'+a", "'-b", "'@c", "d-e"]
-    assert [float(row["frequency"]) for row in rows] == found.estimate.frequencies.tolist()
+    assert [float(row["fraction"]) for row in rows] == found.estimate.frequencies.tolist()
     assert found.labels[:5] == tuple(labels)
 
 
@@ -382,7 +382,7 @@ def test_columns_of_different_kinds_are_written_together(table, tmp_path):
     found.to_csv(path)
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert [row["column"] for row in rows] == ["smokes", "smokes", "age"]
-    assert float(rows[1]["frequency"]) == found["smokes"].estimate.frequencies[1]
+    assert float(rows[1]["fraction"]) == found["smokes"].estimate.frequencies[1]
     assert float(rows[2]["mean"]) == found["age"].estimate.mean
     with pytest.raises(InvalidArgumentError, match="one column"):
         _ = found.estimate
@@ -405,7 +405,7 @@ def test_what_is_written_is_plain(table, tmp_path):
     assert all(taken == round(taken, 3) for taken in read["stages"].values())
     found.to_csv(tmp_path / "out.csv")
     lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert lines[0] == "value,frequency,count,low,high"
+    assert lines[0] == "value,fraction,count,low,high"
     assert len(lines) == 5
 
 
@@ -577,9 +577,9 @@ def test_the_estimates_are_a_data_frame(monkeypatch):
     devices = {"v": RandomizedResponse(k=3, epsilon=2.0), "x": Coin(low=0, high=1, epsilon=2.0)}
     one = run(frame, column="v", randomizer=devices["v"], compare_truth=True)
     table = one.to_polars()
-    assert table.columns == ["value", "frequency", "count", "low", "high", "truth"]
+    assert table.columns == ["value", "fraction", "count", "low", "high", "truth"]
     assert table["value"].to_list() == list(one.labels)
-    assert table["frequency"].to_list() == one.estimate.frequencies.tolist()
+    assert table["fraction"].to_list() == one.estimate.frequencies.tolist()
     assert table["low"].to_list() == one.estimate.interval()[0].tolist()
     assert one.to_pandas().equals(table.to_pandas())
     both = run(frame, column=["v", "x"], bounds={"x": (0, 1)}, randomizer=devices).to_polars()

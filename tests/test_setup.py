@@ -27,6 +27,10 @@ def program(directory, name, text):
     return path
 
 
+AS_ROOT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")
+PLAYWRIGHT = (sys.executable, "-m", "playwright")
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """An environment and a PATH of its own, with nothing on it; only what is run is real."""
@@ -169,41 +173,71 @@ def test_every_way_is_tried_and_its_failure_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("root", "sudo", "said", "apt", "first"),
     [
-        (True, None, None, True, ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")),
-        (False, "exit 0", "yes", True, ("sudo", "-n", "env")),
-        (False, "exit 0", "no", True, (sys.executable, "-m", "playwright")),
-        (False, "exit 0", None, True, (sys.executable, "-m", "playwright")),  # nobody to be asked
-        (False, "exit 1", "yes", True, (sys.executable, "-m", "playwright")),
-        (False, None, "yes", True, (sys.executable, "-m", "playwright")),
-        (True, None, None, False, (sys.executable, "-m", "playwright")),
+        (True, None, {"SHOAL_SUDO": "yes"}, True, AS_ROOT),
+        (True, None, {"CI": "true"}, True, AS_ROOT),
+        (True, None, {"CI": "true", "SHOAL_SUDO": "no"}, True, PLAYWRIGHT),
+        (True, None, {}, True, PLAYWRIGHT),  # nobody to be asked
+        (True, None, {"SHOAL_SUDO": "yes"}, False, PLAYWRIGHT),
+        (False, "exit 0", {"SHOAL_SUDO": "yes"}, True, ("sudo", "-n", "env")),
+        (False, "exit 0", {"CI": "true"}, True, ("sudo", "-n", "env")),
+        (False, "exit 0", {"SHOAL_SUDO": "no"}, True, PLAYWRIGHT),
+        (False, "exit 0", {}, True, PLAYWRIGHT),
+        (False, "exit 1", {"SHOAL_SUDO": "yes"}, True, PLAYWRIGHT),
+        (False, None, {"SHOAL_SUDO": "yes"}, True, PLAYWRIGHT),
     ],
 )
-def test_the_package_manager_is_used_only_by_who_may(
+def test_the_package_manager_is_used_only_by_who_may_and_was_agreed_to(
     tmp_path, monkeypatch, root, sudo, said, apt, first
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("SHOAL_SUDO", raising=False)
-    if said:
-        monkeypatch.setenv("SHOAL_SUDO", said)
+    for name in ("SHOAL_SUDO", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     monkeypatch.delenv("SHOAL_CHROMIUM", raising=False)
     monkeypatch.setattr(components, "_is_root", lambda: root)
     if sudo:
         program(tmp_path, "sudo", sudo)
     if apt:
         program(tmp_path, "apt-get", "exit 0")
-    ways = components._chromium_ways()
+    ways = [way for way in components._chromium_ways() if way.commands]
     assert ways[0].commands[0][:3] == first
     assert ways[-1].commands[0][1:3] == ("-m", "playwright")
 
 
+@pytest.mark.parametrize("root", [True, False])
 @pytest.mark.parametrize(("typed", "allowed"), [("y", True), ("Yes ", True), ("", False)])
-def test_sudo_is_asked_for(monkeypatch, typed, allowed):
-    monkeypatch.delenv("SHOAL_SUDO", raising=False)
+def test_the_package_manager_is_asked_for(tmp_path, monkeypatch, root, typed, allowed):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("apt-get", "sudo"):
+        program(tmp_path, name, "exit 0")
+    for name in ("SHOAL_SUDO", "CI", "SHOAL_CHROMIUM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(components, "_is_root", lambda: root)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     questions = []
     monkeypatch.setattr("builtins.input", lambda question: questions.append(question) or typed)
-    assert components._allows_sudo("Chromium") is allowed
-    assert "sudo" in questions[0]
+    first = components._chromium_ways()[0]
+    assert bool(first.commands) is allowed
+    assert questions == ["Chromium, for the tests, can be installed with apt-get. Do so? [y/N] "]
+
+
+def test_what_was_not_agreed_to_says_how_to_get_it(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program(tmp_path, "apt-get", f"touch {tmp_path}/installed")
+    for name in ("SHOAL_SUDO", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    monkeypatch.setattr(components, "_is_root", lambda: True)
+    monkeypatch.setattr(
+        components, "_chromium_ways", lambda: components._apt_ways("Chromium", "chromium")
+    )
+    assert not settled("chromium")
+    told = (place / ".chromium-missing").read_text()
+    assert told in capsys.readouterr().out
+    assert "not agreed to; apt-get install chromium, or SHOAL_SUDO=yes lets set-up do it" in told
+    assert not (tmp_path / "installed").exists()
 
 
 def test_without_anything_the_script_succeeds_and_says_why(tmp_path):

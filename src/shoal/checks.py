@@ -104,6 +104,27 @@ def every(holds: Any, expected: str, /, **entries: Any) -> None:  # noqa: ANN401
         raise InvalidArgumentError(name, values[~holds].tolist()[0], expected)
 
 
+def everybody(holds: Any, expected: str, /, **data: Any) -> None:  # noqa: ANN401 - of NumPy
+    """An error about the first person for whose datum something does not hold.
+
+    It says in which row that is, and never what the datum is: errors end up in logs.
+
+    >>> import numpy as np
+    >>> everybody(np.array([True, False]), "ages up to 120", value=np.array([30, 777]))
+    Traceback (most recent call last):
+        ...
+    shoal.errors.InvalidArgumentError: expected ages up to 120, got value='(row 1, not shown)'
+    """
+    if not holds.all():
+        ((name, _),) = data.items()
+        raise InvalidArgumentError(name, not_shown(int(holds.argmin())), expected)
+
+
+def not_shown(row: int) -> str:
+    """A person's datum, as errors name it."""
+    return f"(row {row}, not shown)"
+
+
 def count(minimum: int = 1, /, **arguments: float) -> int:
     """One argument is a whole number, at least ``minimum``; returned as an int (1e5 is 100000)."""
     ((name, value),) = arguments.items()

@@ -34,7 +34,15 @@ from shoal.protocols.prefixes import (
 from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
-from shoal.report.result import ColumnResult, Result, Stages, framed, items_table, write_csv
+from shoal.report.result import (
+    ColumnResult,
+    Result,
+    Stages,
+    framed,
+    in_table,
+    items_table,
+    write_csv,
+)
 from shoal.values import Estimate, Record, attributes
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
@@ -128,6 +136,9 @@ class OpenResult(Tabular):
         """One row per answer."""
         return [item.to_dict() for item in self.items]
 
+    def _rows(self) -> list[Record]:
+        return [in_table(row) for row in self.records()]
+
     def to_dict(self) -> Record:
         """Plain values, as the command line's ``--json`` prints them."""
         mechanism = self.mechanism
@@ -155,7 +166,7 @@ class OpenResult(Tabular):
 
     def to_csv(self, path: str | Path) -> None:
         """One line per answer; what a spreadsheet would run as a formula gets an apostrophe."""
-        write_csv(path, self.records(), ("value", "frequency", "count", "low", "high"))
+        write_csv(path, self._rows(), ("value", "fraction", "count", "low", "high"))
 
     def to_html(self) -> str:
         """One self-contained page: one question with the answers that were found."""

@@ -380,25 +380,23 @@ AnyEstimate = Estimate | MeanEstimate | VectorEstimate
 def category_codes(
     values: npt.ArrayLike, k: int, *, name: str = "value", what: str = "answers"
 ) -> npt.NDArray[np.int64]:
-    """Answers as whole numbers 0, ..., k - 1, or an error naming the first that is none."""
+    """Answers as whole numbers 0, ..., k - 1, or an error naming the row of the first other one."""
     codes = np.asarray(values)
     shape, whole = f"{codes.dtype} of shape {codes.shape}", codes.dtype.kind in "iu"
     expected = "a one-dimensional array of whole numbers"
     checks.refuse(codes.ndim != 1 or not whole, expected, **{f"{name}s": shape})
-    if codes.size:
-        low, high = int(codes.min()), int(codes.max())
-        wrong = low if low < 0 else high
-        checks.refuse(not 0 <= wrong < k, f"{what} 0, ..., {k - 1}", **{name: wrong})
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < k:
+        checks.everybody((codes >= 0) & (codes < k), f"{what} 0, ..., {k - 1}", **{name: codes})
     return codes.astype(np.int64, copy=False)
 
 
 def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
-    """Numbers within public bounds, or an error naming the first that is outside."""
+    """Numbers within public bounds, or an error naming the row of the first that is outside."""
     numbers = np.asarray(values, dtype=np.float64)
     shape = f"shape {numbers.shape}"
     checks.refuse(numbers.ndim != 1, "a one-dimensional array", values=shape)
     inside = (numbers >= low) & (numbers <= high)
-    checks.every(inside, f"numbers from {low:g} to {high:g}", value=numbers)
+    checks.everybody(inside, f"numbers from {low:g} to {high:g}", value=numbers)
     return numbers
 
 

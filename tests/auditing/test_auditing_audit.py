@@ -44,6 +44,16 @@ def test_the_exact_epsilon_is_between_what_is_proved():
     assert found.lower * (1 - 1e-6) <= exact_epsilon(2.0, 200, 1e-3) <= found.epsilon
 
 
+def test_only_the_claim_of_the_crowd_has_a_delta():
+    """What the documentation says of δ is what is audited."""
+    device = shoal.RandomizedResponse(k=2, epsilon=2.0)
+    result = shoal.audit(device, n=20, delta=1e-3, runs=2_000, randomness=simulated(1))
+    assert result.delta == result.evidence.delta == 1e-3
+    assert result.local_evidence.delta == 0
+    assert "δ of the crowd's claim" in shoal.audit.__doc__
+    assert "both" not in type(result).delta.__doc__
+
+
 def test_power_with_few_runs():
     found = audit(response(2.0), n=200, delta=1e-3, runs=60_000, randomness=simulated(3))
     exact = exact_epsilon(2.0, 200, 1e-3)

@@ -46,7 +46,7 @@ def test_one_pass_publishes_and_shows(parties, tmp_path):
     assert "crowd assumed, not checked" in shown
     assert f"wrote {page}" in told
     assert "Which colour?" in page.read_text()
-    assert table.read_text().startswith("batch,status,answer,share,low,high,")
+    assert table.read_text().startswith("batch,status,answer,fraction,low,high,")
     assert len(table.read_text().splitlines()) == 7
     assert "new:" not in run(parties.directory).success()
 

@@ -470,4 +470,4 @@ def test_a_link_keeps_pointing_where_it_does(run, desk):
     (desk / "link.csv").symlink_to(desk / "real.csv")
     run(COLOR, "--epsilon 1 --csv link.csv")
     assert (desk / "link.csv").is_symlink()
-    assert "frequency" in (desk / "real.csv").read_text()
+    assert "fraction" in (desk / "real.csv").read_text()

@@ -16,6 +16,7 @@ from shoal.service.client import Policy, PolicyError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.key_list import Identity, fingerprint
 from shoal.service.survey import Survey
+from shoal.service.survey.words import sentences
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 PARTIES = (
@@ -210,13 +211,26 @@ def test_keys_may_be_named_by_files(run, tmp_path):
     assert "neither a fingerprint nor a list of keys" in run(words).refusal()
 
 
+def test_a_survey_is_shown_in_words(run, written):
+    survey = Survey.from_bytes(written.read_bytes())
+    printed = run(f"survey show {written}").stdout
+    said = " ".join(printed.split())
+    for statement in sentences(survey).statements:
+        assert f"{statement.title}: {statement.text}" in said
+    assert f"id: {survey.id}" in said
+    assert survey.purpose in said
+    # Not the numbers of the one who asks: those are printed when a survey is made.
+    for word in ("grr", "bytes", "expected error", "│"):
+        assert word not in printed
+
+
 def test_a_survey_is_checked(run, written):
     found = run(f"survey check {written} --json").json()
     survey = Survey.from_bytes(written.read_bytes())
     assert found["id"] == str(survey.id)
     assert found["kept"] == survey.guarantee(1000).epsilon
     said = run(f"survey check {written} --id {survey.id}").stdout
-    assert str(survey.id) in said
+    assert said.splitlines()[0] == str(survey.id)
     assert "of the promised 2.5" in said
     assert "another survey: its id is" in run(f"survey check {written} --id {KEY}").refusal()
     assert "64 lower-case" in run(f"survey check {written} --id x").refusal()

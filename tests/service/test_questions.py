@@ -320,7 +320,7 @@ def test_from_sealed_reports_to_one_result(tmp_path, store_urls, another_postgre
         assert FILES[name].make(analyzer.store, snapshot), name
     assert [len(each) for each in snapshot.answers] == [3, 2]
     lines = results.to_csv().splitlines()
-    assert lines[0].startswith("batch,status,question,answer,share")
+    assert lines[0].startswith("batch,status,question,answer,fraction")
     assert len(lines) == 1 + 2 * 5
     shuffler.close()
     analyzer.close()

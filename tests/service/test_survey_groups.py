@@ -194,13 +194,16 @@ def test_files_have_a_column_of_groups(counted):
     analyzer, survey = counted
     results = analyzer.store.results.survey(survey.id)
     lines = results.to_csv().splitlines()
-    assert lines[0].startswith("batch,status,group,answer,share,")
-    assert "count,fraction,fraction_low,fraction_high,group_count,group_low,group_high" in lines[0]
+    assert lines[0].startswith("batch,status,group,answer,fraction,")
+    within = "fraction_of_group,fraction_of_group_low,fraction_of_group_high"
+    assert f"count,{within},group_count,group_low,group_high" in lines[0]
     assert len(lines) == 1 + 2 * 6
     made = {name: file.make(analyzer.store, Snapshot(results, ())) for name, file in FILES.items()}
     table = pl.read_parquet(io.BytesIO(made["results.parquet"]))
     assert table["group"].to_list() == 2 * [group for group in survey.only.groups for _ in "yn"]
     assert table["group_count"].null_count() == 0
+    assert table["fraction"].null_count() == 0
+    assert set(within.split(",")) < set(table.columns)
     assert b"by Your region" in made["report.html"]
 
 

@@ -448,8 +448,8 @@ def test_files_are_what_programs_get(analyzer, client):
     table = pl.read_parquet(io.BytesIO(file("results.parquet")))
     assert table.height == 3 * 3 + 1
     whole = table.filter(pl.col("batch") == "all")
-    assert whole["share"].to_list() == [each["share"] for each in told.combined()["estimates"]]
-    assert table.filter(pl.col("status") == "withheld")["share"].to_list() == [None]
+    assert whole["fraction"].to_list() == [each["share"] for each in told.combined()["estimates"]]
+    assert table.filter(pl.col("status") == "withheld")["fraction"].to_list() == [None]
     numbers = client.get(path(analyzer.number, "/download/results.parquet")).content
     assert pl.read_parquet(io.BytesIO(numbers))["mean"].null_count() == 0
     assert client.get(path(analyzer.number, "/download/chart.png")).status_code == 200

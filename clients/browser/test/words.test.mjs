@@ -17,7 +17,7 @@ test("a promise that the browser could not prove is not said without what it cou
   const reason = "This device could not work out the promise by itself.";
   const lied = { epsilon: 0.001, localEpsilon: 3.98, verified: false, verifiedEpsilon: 0.60304, reason };
   const said = words.checkedBy(survey, lied);
-  assert.match(said, /claimed by analyzer\.example, .* can prove by itself is an ε of at most 0\.604, and that is what it counts/);
+  assert.match(said, /claimed by analyzer\.example, .* can prove by itself is an ε of at most 0\.60304, and that is what it counts/);
   assert.ok(!said.includes(reason));
   const crowd = words.checkedBy(survey, { ...lied, localEpsilon: Infinity, verifiedEpsilon: Infinity });
   assert.ok(crowd.endsWith(reason));
@@ -38,6 +38,14 @@ test("a promise that the browser has proved is not said to be another number", (
   assert.match(close, /ε = 0\.99996, and at most 0\.99998 is promised/);
   const odd = words.checkedBy({ ...survey, epsilon: 1.5150000000000001 }, proved);
   assert.match(odd, /at most 1\.515 is promised/);
+});
+
+test("one ε0 is one number on the page: these are what shoal.explain.text.up prints", () => {
+  const printed = { 2.62391: "2.624", 2.3456789: "2.3457", 0.1181541: "0.11816", 1: "1", 12.345601: "12.346" };
+  for (const [localEpsilon, shown] of Object.entries(printed)) {
+    const said = words.checkedBy({ ...survey, epsilon: 1 }, { localEpsilon: Number(localEpsilon), verified: true, verifiedEpsilon: 0.5, reason: "" });
+    assert.ok(said.endsWith(` has computed ε0 = ${shown} from the odds in the survey.`), said);
+  }
 });
 
 test("nothing is said to be unsent of which a try was made", () => {

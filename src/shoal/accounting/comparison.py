@@ -16,7 +16,12 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, down_to, plain, up_to
 from shoal.explain.views import Tabular
 
-_KINDS = {"recalled": "recalled constant", "approximation": "approximation"}
+# What a number is that is not proved here, as the table and its warning say it.
+_KINDS = {
+    "quoted": "quoted, its proof not followed",
+    "recalled": "constant not checked against the paper",
+    "approximation": "approximation",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,8 @@ class Comparison:
         name: What ``amplify(bound=...)`` takes.
         title: What the bound is called.
         citation: Where it was published.
-        status: "proved", "recalled" (a constant from memory) or "approximation".
+        status: "proved", "quoted" (as published, its proof not followed), "recalled" (a constant
+            that was not checked against the paper) or "approximation".
         scope: Which randomizers it covers.
         epsilon: Its ε, or None if it has no answer here.
         lower: An ε that no analysis of the same claim can go below.
@@ -117,7 +123,7 @@ class Comparisons(list[Comparison], Tabular):
         decimals = decimals_for(min((row.epsilon or 1.0 for row in answered), default=1.0))
         rows = [
             (
-                row.name if row.certified else f"{row.name} ({row.status})",
+                row.name if row.certified else f"{row.name} (not proved)",
                 row.epsilon or 0.0,
                 up_to(row.epsilon or 0.0, decimals),
                 plots.BLUE if row.certified else plots.FAINT,
@@ -213,7 +219,7 @@ def _published(
     entry: catalog.Entry, query: catalog.Query, row: Callable[..., Comparison]
 ) -> Comparison:
     epsilon: float | None = None
-    remark = "" if entry.certified else f"{entry.status.value}: not a guarantee"
+    remark = "" if entry.certified else f"{_KINDS[entry.status.value]}: not a guarantee"
     try:
         epsilon = entry.epsilon(query)
     except OutOfRegimeError as error:

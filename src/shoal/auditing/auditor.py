@@ -88,7 +88,7 @@ def audit(
             ``Program`` of :mod:`shoal.auditing`.
         n: People in the data sets.
         epsilon: The ε that is claimed of the crowd.
-        delta: The δ of both claims; 0 only if epsilon is given.
+        delta: The δ of the crowd's claim; 0 only if epsilon is given. ε₀ has none.
         local_epsilon: The ε₀ that is claimed of one report.
         runs: Runs on each data set.
         confidence: Probability in (0, 1) with which all lower bounds hold together.

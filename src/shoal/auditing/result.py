@@ -36,7 +36,7 @@ class Evidence:
         claim: "crowd" or "local".
         claimed: The ε that is claimed.
         lower: The ε that is proved from below.
-        delta: The δ of both.
+        delta: The δ of ``claimed`` and ``lower``; 0 for the local claim.
         statistic: What was computed of each run, in words.
         event: When a run is in the event, in words.
         threshold: The value that the statistic is compared with.
@@ -141,7 +141,7 @@ class Audit(Explained):
 
     @property
     def delta(self) -> float:
-        """The delta of both."""
+        """The δ of the crowd's epsilon, claimed and proved; the local ones are at δ = 0."""
         return self.evidence.delta
 
     @property

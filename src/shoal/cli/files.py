@@ -29,7 +29,6 @@ ENDINGS = {
     "csv": (".csv",),
     "save": (".json",),
     "out": (".json",),
-    "codes": (".codes",),
     "qr": (".html", ".htm"),
 }  # of the options that write a file, by what is written to it
 
@@ -78,8 +77,9 @@ def check(*, never: Path | None = None, **outputs: Path | None) -> None:
     """
     paths = {option: path for option, path in outputs.items() if path is not None}
     for option, path in paths.items():
-        endings = ENDINGS[option]  # a name must not promise another kind of file than is written
-        if path.suffix.lower() not in endings:
+        # A name must not promise another kind of file than is written; a list of codes has no kind.
+        endings = ENDINGS.get(option, ())
+        if endings and path.suffix.lower() not in endings:
             kinds = " or ".join(endings)
             raise RefusedError(f"expected --{option} to be a {kinds} file, got {path}")
         if path.is_dir():

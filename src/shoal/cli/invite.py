@@ -34,7 +34,7 @@ class InviteOptions(Options):
 
     survey: Path = option("The survey.", name="FILE")
     csv: Path | None = option("The table of invitations, which is private.", _WHERE)
-    codes: Path | None = option("File for the shuffler's operator (.codes).", _WHERE)
+    codes: Path | None = option("File for the shuffler's operator, such as survey.codes.", _WHERE)
     shuffler: Path | None = option(_SHUFFLER, _WHERE, "DIR")
     store: str | None = STORE
 
@@ -215,7 +215,7 @@ class AddOptions(PartyOptions):
     """Whose directory, and what is added."""
 
     directory: Path = option("The shuffler's directory.", name="DIR")
-    file: Path = option("The file that shoal invite wrote (.codes).", name="CODES")
+    file: Path = option("The file that shoal invite wrote with --codes.", name="CODES")
 
 
 @command(invite)

@@ -389,7 +389,7 @@ def show_survey(options: ShowOptions) -> None:
         read, now = read_survey(options.file), system_clock()
         exceeded = [str(each) for each in Policy().exceeded(read)]
         values = summary.to_dict(read, now) | {"warnings": exceeded}
-    answer(options, values, summary.document(read, now))
+    answer(options, values, summary.in_words(read, now))
 
 
 class CheckOptions(ShowOptions):

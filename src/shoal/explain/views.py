@@ -46,11 +46,15 @@ class Tabular(Explained):
     def records(self) -> list[dict[str, object]]:
         """The rows of the table, as plain values."""
 
+    def _rows(self) -> list[dict[str, object]]:
+        """The same with the names that columns of a data frame have."""
+        return self.records()
+
     def to_polars(self) -> pl.DataFrame:
         """The table as a Polars data frame."""
         import polars as pl
 
-        return pl.DataFrame(self.records(), infer_schema_length=None)
+        return pl.DataFrame(self._rows(), infer_schema_length=None)
 
     def to_pandas(self) -> pd.DataFrame:
         """The table as a pandas data frame."""
@@ -58,7 +62,7 @@ class Tabular(Explained):
             import pandas as pd
         except ImportError as error:
             raise MissingExtraError("a pandas data frame", "pandas") from error
-        return pd.DataFrame(self.records())
+        return pd.DataFrame(self._rows())
 
 
 class CurveViews(Tabular):

@@ -20,7 +20,7 @@ DELTA = 1e-6
 # In the order of the legend.
 LOOKS = {
     "efmrtt19": Look("EFMRTT19", plots.PURPLE, plots.DASHED),
-    "bkmtt20": Look("BKMTT20 (recalled)", plots.FAINT, plots.DASHED),
+    "bkmtt20": Look("BKMTT20 (not checked)", plots.FAINT, plots.DASHED),
     "bbgn19-bennett": Look("BBGN19, Bennett", plots.GREEN, plots.DASHED),
     "bbgn19-hoeffding": Look("BBGN19, Hoeffding", plots.GREEN, plots.DASH_DOT),
     "gddsk21": Look("GDDSK21, via Rényi", plots.ORANGE, plots.DASHED),

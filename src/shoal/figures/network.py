@@ -163,7 +163,7 @@ _PEOPLE, _EPSILONS = Axis("people n", (3e3, 5e4)), Axis("ε at δ = 10⁻⁶", (
 _NOTHING = Level(_LOCAL, "ε₀: none")
 WALKS = (15, 19)
 _WAYS = {
-    "network-published": Look("network, published\n(recalled)", plots.GREEN, plots.DASHED, 1.4),
+    "network-published": Look("network, published", plots.GREEN, plots.DASHED, 1.4),
     "efmrtt19": bounds.LOOKS["efmrtt19"],
     "subsampling": Look("subsampling, 1 in √n", plots.ORANGE),
     "clones": bounds.LOOKS["clones"],
@@ -180,7 +180,7 @@ def network_mechanisms(points: int) -> Iterator[Row]:
     ε₀ = 0.5, δ = 10⁻⁶, any ε₀-DP randomizer. Settings chosen by us. Sampling: one report in √n
     is used, nobody knows which. Network: random 16-regular, everybody, from a bound on the
     eigenvalues; dashed: Theorem 5.3 of Liew, Takahashi, Takagi, Kato, Cao, Yoshikawa, SIGMOD
-    2022, arXiv 2204.03919, as recalled, stationary. A ring marks where a theorem stops applying
+    2022, arXiv 2204.03919, stationary. A ring marks where a theorem stops applying
     or says no more than ε₀.
     """
     # Every way to amplify, at numbers of people spread evenly on a logarithmic scale.

@@ -114,7 +114,7 @@ class Logistic:
         named = _two_labels(answers) if self.labels is None else tuple(self.labels)
         first, second = (np.asarray(answers == label, dtype=np.bool) for label in named)
         expected = f"only the labels {named[0]!r} and {named[1]!r}"
-        checks.every(first | second, expected, answers=answers)
+        checks.everybody(first | second, expected, answers=answers)
         return np.where(second, 1.0, -1.0), named
 
     def values(self, scores: Array, targets: Array) -> Array:

@@ -67,7 +67,7 @@ def all_epsilon(
 
 
 def network_all(query: WalkQuery) -> float:
-    """Theorem 5.3, as recalled. Regime: the walk has forgotten where it began."""
+    """Theorem 5.3. Regime: the walk has forgotten where it began."""
     if query.rounds is not None:
         condition = "the stationary law: after finitely many rounds the others' walks matter too"
         stated = {"rounds": query.rounds, "user": query.user}
@@ -76,7 +76,7 @@ def network_all(query: WalkQuery) -> float:
 
 
 def network_regular(query: WalkQuery) -> float:
-    """Theorem 5.3 for regular graphs, as recalled. Regime: a regular graph."""
+    """Theorem 5.3 for regular graphs. Regime: a regular graph."""
     graph = query.walk.graph
     if not graph.regular:
         stated = {"irregularity": graph.irregularity}
@@ -96,12 +96,12 @@ def _all(query: WalkQuery, *, collision: float) -> float:
 
 
 def network_single(query: WalkQuery) -> float:
-    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder, recalled.
+    """(e^ε0 - 1)² e^ε0 Σ P²/2 + √(2 (e^ε0 - 1)² e^ε0 Σ P² log(1/δ)): one report a holder.
 
-    Regime: any rounds, holders with no report send dummies. Holders in order of falling P: the
-    posterior that the next message is the person's is at most P over what is left of P, e^-ε0 of
-    what has passed included; the squares sum to e^ε0 Σ P² at most. Then advanced composition with
-    unequal ε.
+    Not checked against the paper; why it holds: holders in order of falling P, the posterior that
+    the next message is the person's is at most P over what is left of P, e^-ε0 of what has passed
+    included; the squares sum to e^ε0 Σ P² at most. Then advanced composition with unequal ε.
+    Regime: any rounds, holders with no report send dummies.
     """
     law, growth = query.walk.stationary, exp_or_inf(query.local_epsilon)
     if query.rounds is not None:

@@ -321,7 +321,7 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         numbers = bounded_numbers(values, self.low, self.high)
         whole = np.floor(numbers)
         expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
-        checks.every(whole == numbers, expected, value=numbers)
+        checks.everybody(whole == numbers, expected, value=numbers)
         return self._sent(whole.astype(np.int64), bits)
 
     def trial_inputs(self) -> tuple[Hashable, ...]:

@@ -165,9 +165,9 @@ class Alphabet:
             seen = joined[starts[there] + place]
             codes = self._numbers[seen]
             if not codes.all():
-                wrong = bytes([int(seen[codes == 0][0])])
+                row = int(there[np.flatnonzero(codes == 0)[0]])
                 expected = f"texts of the {self.size} bytes of the alphabet"
-                raise InvalidArgumentError("byte", wrong, expected)
+                raise InvalidArgumentError("text", checks.not_shown(row), expected)
             rows[there, place] = codes
         return rows
 
@@ -187,7 +187,9 @@ def _joined(texts: list[str]) -> Codes:
         raise InvalidArgumentError("text", wrong[0].__name__, "texts only") from error
     except UnicodeEncodeError as error:
         expected = "texts that UTF-8 can hold"
-        raise InvalidArgumentError("text", error.object[error.start], expected) from error
+        row = error.object.count("\0", 0, error.start)
+        # Without its cause, which has the text.
+        raise InvalidArgumentError("text", checks.not_shown(row), expected) from None
     return np.frombuffer(whole, dtype=np.uint8)
 
 

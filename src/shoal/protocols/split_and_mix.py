@@ -455,11 +455,8 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
     def _short(self, values: npt.ArrayLike) -> Array:
         vectors = vector_rows(values, self.dimension)
         lengths = np.abs(vectors).sum(axis=1)
-        wrong = ~(lengths <= self.bound * (1 + _TOLERANCE))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            expected = f"absolute values that add up to at most {self.bound:g} in row {row}"
-            raise InvalidArgumentError("length", float(lengths[row]), expected)
+        expected = f"absolute values that add up to at most {self.bound:g}"
+        checks.everybody(lengths <= self.bound * (1 + _TOLERANCE), expected, length=lengths)
         return vectors
 
     def _rounded(self, vectors: Array, randomness: Randomness) -> Whole:

@@ -444,7 +444,7 @@ class GaussianVectors(CoordinateMessages):
         vectors = vector_rows(values, self.dimension)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         longest = self.norm * (1 + NORM_TOLERANCE)
-        checks.every(norms <= longest, f"vectors at most {self.norm:g} long", norm=norms)
+        checks.everybody(norms <= longest, f"vectors at most {self.norm:g} long", norm=norms)
         # What is too long by rounding is not too long for the noise: it is scaled down.
         vectors = vectors / np.maximum(norms / self.norm, 1.0)[:, None]
         drawn, most = source(randomness), self._most

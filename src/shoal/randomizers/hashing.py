@@ -248,9 +248,10 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
 def fingerprints(texts: list[object]) -> Words:
     """A fixed public fingerprint of each string: BLAKE2b of its UTF-8 bytes, modulo p."""
     known: dict[object, int] = {}
-    for text in texts:
+    for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidArgumentError("value", text, "strings, as there is no k")
+            expected = "strings, as there is no k"
+            raise InvalidArgumentError("value", checks.not_shown(row), expected)
         if text not in known:
             content = text.encode("utf-8", "surrogatepass")
             known[text] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) % PRIME

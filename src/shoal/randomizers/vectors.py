@@ -247,7 +247,7 @@ class CapRandomizer(CoordinateMessages):
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
         vectors = vector_rows(values, self.dimension)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        checks.every(np.abs(norms - 1) <= NORM_TOLERANCE, "vectors of length 1", norm=norms)
+        checks.everybody(np.abs(norms - 1) <= NORM_TOLERANCE, "vectors of length 1", norm=norms)
         vectors = vectors / norms[:, None]
         drawn = source(randomness)
         reports = np.empty(vectors.shape, dtype=np.int32)

@@ -45,6 +45,10 @@ T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
 FORMAT = "shoal privacy statement 1"
 _SIZES = ("local_epsilon", "message_bits", "messages")
+# Columns are named as terminal and pages name them. JSON has the keys that it was promised with.
+_IN_TABLES = {"frequency": "fraction", "share": "fraction"} | {
+    f"fraction{end}": f"fraction_of_group{end}" for end in ("", "_low", "_high")
+}
 _ROUNDING = 1e-9  # of sums of fractions
 _MOST_WITHOUT = 50  # percent
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -353,6 +357,9 @@ class Result(Tabular):
         names = dict.fromkeys(name for row in rows for name in row)
         return [dict.fromkeys(names) | row for row in rows]
 
+    def _rows(self) -> list[Record]:
+        return [in_table(row) for row in self.records()]
+
     def to_dict(self) -> Record:
         """Plain values, as the command line's ``--json`` prints them."""
         columns = [column.to_dict() for column in self.columns]
@@ -377,7 +384,7 @@ class Result(Tabular):
 
         A name or an answer that a spreadsheet would run as a formula gets an apostrophe in front.
         """
-        write_csv(path, self.records())
+        write_csv(path, self._rows())
 
     def to_html(self) -> str:
         """One self-contained page."""
@@ -448,6 +455,11 @@ def write_csv(path: str | Path, rows: Sequence[Record], names: Sequence[str] = (
         writer = csv.DictWriter(file, list(rows[0]) if rows else names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(harmless, rows))
+
+
+def in_table(row: Record) -> Record:
+    """The row as data frames and CSV files have it: one word for the fraction of all people."""
+    return {_IN_TABLES.get(name, name): cell for name, cell in row.items()}
 
 
 def harmless(row: Record) -> Record:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from shoal.explain import plots
 from shoal.explain.text import finite, plain, up
 from shoal.report.charts import SHOWN, items
-from shoal.report.result import Result, statement
+from shoal.report.result import Result, in_table, statement
 from shoal.service.analyzer.results import FRACTION, SIZE, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate
@@ -23,8 +23,8 @@ from shoal.web.snapshot import Snapshot
 Kind = Literal["svg", "png"]
 
 _JSON = "application/json"
-_NUMBERS = ("share", "low", "high", "standard_error", "count", "mean", "sum")
-_GROUPED = (*FRACTION, *SIZE)
+_NUMBERS = ("fraction", "low", "high", "standard_error", "count", "mean", "sum")
+_GROUPED = tuple(in_table(dict.fromkeys((*FRACTION, *SIZE))))
 _WIDTH = 8.0  # inches
 _LETTERS = 40
 # Letters of a drawing stay letters, and are drawn in whatever font has them.
@@ -110,7 +110,7 @@ def parquet(results: SurveyResults) -> bytes:
     for row in results.rows():
         hour = row.get("published")
         published = None if hour is None else 1000 * hour
-        rows.append({**row, "survey": str(results.survey.id), "published": published})
+        rows.append({**in_table(row), "survey": str(results.survey.id), "published": published})
     columns = {name: [row.get(name) for row in rows] for name in schema}
     file = io.BytesIO()
     pl.DataFrame(columns, schema=schema).write_parquet(file)

@@ -55,8 +55,8 @@ export function forgotten(waited: boolean, unsent: boolean): string {
 
 export const host = (url: string): string => new URL(url).host;
 
-/** A number as it is shown: never smaller than it is. */
-export function up(value: number, digits = 3): string {
+/** A number as it is shown: never smaller than it is, with the digits of the page's own sentences. */
+export function up(value: number, digits = 5): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   const unit = 10 ** (Math.floor(Math.log10(Math.abs(value))) + 1 - digits);
   const shown = Math.ceil(value / unit - 1e-9) * unit;

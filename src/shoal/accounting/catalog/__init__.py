@@ -41,8 +41,11 @@ class Status(enum.Enum):
     PROVED = "proved"
     """An upper bound, with a proof that was followed line by line."""
 
+    QUOTED = "quoted"
+    """As the paper states it, its proof not followed: for comparisons, never an answer."""
+
     RECALLED = "recalled"
-    """A constant recalled, not verified against the paper: for comparisons, never an answer."""
+    """A constant not checked against the paper: for comparisons, never an answer."""
 
     APPROXIMATION = "approximation"
     """Not a bound at all."""

@@ -4,8 +4,8 @@ Shuffling n adaptive ε0-DP randomizers is (ε, δ)-DP with
 
     ε = e^3ε0 (e^ε0 − 1)²/(2n) + e^(3ε0/2) (e^ε0 − 1) √(2 log(1/δ)/n).
 
-*The constants are recalled and have not been verified against the paper*; the rate e^(5ε0/2)/√n is
-the one other papers quote for it. For comparisons only, never an answer.
+*The constants have not been checked against the paper*; the rate e^(5ε0/2)/√n is the one that other
+papers quote for it. For comparisons only, never an answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAPER = Citation(
     "Privacy Amplification via Random Check-Ins",
     "NeurIPS 2020",
     "2007.06605",
-    "amplification by shuffling, adaptive (constants recalled, not verified)",
+    "amplification by shuffling, adaptive (constants not checked against the paper)",
 )
 
 
@@ -29,7 +29,7 @@ _PAPER = Citation(
     "bkmtt20",
     "Random check-ins",
     _PAPER,
-    regime="none recalled; above local_epsilon it says nothing",
+    regime="none known; above local_epsilon it says nothing",
     status=Status.RECALLED,
 )
 def recalled(query: Query) -> float:

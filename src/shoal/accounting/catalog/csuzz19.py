@@ -5,8 +5,8 @@ L = λ − √(2λ log(2/δ)). Shuffling n bits, each through ε0-DP randomized 
 
     ε = √(32 log(4/δ)/L) · (1 − L/n).
 
-*The constants are recalled and have not been verified against the paper*; the number has not been
-seen below the exact one. For comparisons only, never an answer.
+*The constants have not been checked against the paper*; the number has not been seen below the
+exact one. For comparisons only, never an answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAPER = Citation(
     "Distributed Differential Privacy via Shuffling",
     "EUROCRYPT 2019",
     "1808.01394",
-    "privacy of the shuffled bit protocol (constants recalled, not verified)",
+    "privacy of the shuffled bit protocol (constants not checked against the paper)",
 )
 
 

@@ -11,8 +11,8 @@ Lemma A.1 of FMT21 applies to the optimal clones (fraction 2/(e^ε0 + 1) >= 0.75
 ε0/2) and gives ε <= ε0 (4.61 √(log(4/δ)/n) + 5.3/n), at most 5.4 ε0 √(log(1/δ)/n) for δ < 1/100.
 
 **Any ε0** (``efmrtt19-general``). With ε1 = 2 e^2ε0 (e^ε0 − 1)/n,
-ε = ε1 √(2 n log(1/δ)) + n ε1 (e^ε1 − 1). *Its constants are recalled and have not been verified
-against the paper*: for comparisons only, never an answer.
+ε = ε1 √(2 n log(1/δ)) + n ε1 (e^ε1 − 1): Theorem 7. *Quoted, its proof not followed*: for
+comparisons only, never an answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAPER = Citation(
     "1811.12469",
     "amplification by shuffling, local_epsilon <= 1/2",
 )
-_GENERAL = "amplification by shuffling, general form (constants recalled, not verified)"
+_GENERAL = "Theorem 7, general form (quoted, its proof not followed)"
 
 
 @partial(
@@ -52,11 +52,11 @@ def small(query: Query) -> float | None:
     "efmrtt19-general",
     "Amplification by shuffling, any ε0",
     replace(_PAPER, theorem=_GENERAL),
-    regime="none recalled; above local_epsilon it says nothing",
-    status=Status.RECALLED,
+    regime="none; above local_epsilon it says nothing",
+    status=Status.QUOTED,
 )
 def general(query: Query) -> float:
-    """The recalled number for any ε0."""
+    """The number for any ε0."""
     growth = exp_or_inf(3 * query.local_epsilon)
     if math.isinf(growth):
         return math.inf

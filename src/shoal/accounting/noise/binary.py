@@ -74,5 +74,5 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
 
 
 def coins_mean(*, epsilon: float, delta: float) -> float:
-    """λ = (64/ε²) log(4/δ) fair coins, as the paper prescribes (recalled); no answer."""
+    """λ = (64/ε²) log(4/δ) fair coins (not checked against the paper); no answer."""
     return published_mean("coins_mean", "binary_lambda", epsilon, delta, factor=64, numerator=4)

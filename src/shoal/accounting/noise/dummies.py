@@ -102,7 +102,7 @@ def hashed_dummies_rho(
 
 
 def dummies_mean(*, epsilon: float, delta: float) -> float:
-    """Dummies per bin, nρ/k = (32/ε²) log(2/δ), as the paper prescribes (recalled); no answer."""
+    """Dummies per bin, nρ/k = (32/ε²) log(2/δ), as the paper prescribes; no answer."""
     return published_mean("dummies_mean", "dummies_rho", epsilon, delta, factor=32, numerator=2)
 
 

@@ -168,8 +168,7 @@ def published_mean(
 ) -> float:
     """factor/ε² · log(numerator/δ), the mean noise that a paper prescribes for ε <= 1.
 
-    To be set beside the exact calibration ``instead``, in its unit: never an answer. The constants
-    with *recalled* in the docstring have not been verified against the paper.
+    To be set beside the exact calibration ``instead``, in its unit: never an answer.
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)

@@ -103,7 +103,8 @@ def published_shares(*, n: int, modulus_bits: int, security: float) -> int:
     """⌈2 + (2σ + log2 q) / (log2 n − log2 e)⌉ shares, to be set beside ``split_shares``.
 
     Balle, Bell, Gascón, Nissim, "Private Summation in the Multi-Message Shuffle Model", CCS 2020,
-    arXiv:2002.00817, for n >= 19 (recalled): data of the same sum are within 2^−σ of each other.
+    arXiv:2002.00817, for n >= 19: data of the same sum are within 2^−σ of each other. The
+    example is that of the abstract of arXiv:1909.11225.
 
     >>> published_shares(n=10_000, modulus_bits=32, security=40)
     12

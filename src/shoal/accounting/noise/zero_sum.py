@@ -167,10 +167,10 @@ def zero_sum_histogram_mean(*, epsilon: float, delta: float) -> float:
 
 
 def fake_users_variance(*, epsilon: float, delta: float) -> float:
-    """m f (1−f) = (33/5) ((e^ε+1)/(e^ε−1))² log(4/δ) of m vectors with flips f (recalled).
+    """m f (1−f) = (33/5) ((e^ε+1)/(e^ε−1))² log(4/δ) of m vectors with flips f.
 
     Cheu and Zhilyaev, "Differentially Private Histograms in the Shuffle Model from Fake Users",
-    S&P 2022, arXiv:2104.02739; beside ``n · two_bin_gamma``.
+    S&P 2022, arXiv:2104.02739, not checked against the paper; beside ``n · two_bin_gamma``.
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)

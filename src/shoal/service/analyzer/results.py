@@ -29,7 +29,7 @@ from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
 from shoal.protocols.base import MultiMessageMechanism
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.report.result import ColumnResult, Result, harmless
+from shoal.report.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
 from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
@@ -403,7 +403,7 @@ class SurveyResults:
         names = (*head, "reports", "valid", "epsilon", "delta", "warning")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
+        writer.writerow(in_table(dict.fromkeys(names)))
         for row in self.rows():
             writer.writerow(harmless({name: row.get(name) for name in names}).values())
         return text.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from shoal.protocols.base import Device, UnevenMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Question, Survey
+from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
 
 # The robust histogram, as people choose it, is the one with carriers here.
@@ -102,6 +104,17 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
         notes=() if note is None else (note,),
         warnings=tuple(warnings),
     )
+
+
+def in_words(survey: Survey, now: int) -> Document:
+    """What a person who answers is promised, in the sentences of the survey page."""
+    told = sentences(survey)
+    asked = [*_asked(survey), ("purpose", survey.purpose), ("id", str(survey.id))]
+    promised = [told.leaves, *(f"{each.title}: {each.text}" for each in told.statements)]
+    lines = [survey.name, *(f"  {name}: {text}" for name, text in asked)]
+    for paragraph in promised:
+        lines += ["", paragraph]
+    return replace(document(survey, now), facts=(), sentences=tuple(lines))
 
 
 def _promised(survey: Survey) -> list[tuple[str, str]]:
