@@ -19,6 +19,7 @@ survive pickling, so that what is raised in another process is raised here with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -229,14 +230,43 @@ class MissingExtraError(ShoalError, ImportError):
 
     Example:
         >>> print(MissingExtraError("running on Spark", "spark"))
-        running on Spark needs an optional dependency: pip install '.[spark]' in a clone ...
+        running on Spark needs ...: pip install ...
     """
 
     def __init__(self, feature: str, extra: str) -> None:
         self.feature = feature
         self.extra = extra
-        install = f"pip install '.[{extra}]' in a clone of the repository"
-        super().__init__(f"{feature} needs an optional dependency: {install}")
+        names = ", ".join(map(_name, missing_requirements(extra))) or f"the extra {extra}"
+        super().__init__(f"{feature} needs {names}: {install_command(extra)}")
+
+
+def missing_requirements(extra: str) -> list[str]:
+    """What cannot be imported here of an extra; all of it, if that is not what is wrong.
+
+    Wheel or clone, requirements are installed in the same way, whereas extras are not.
+    """
+    from importlib import metadata, util
+
+    try:
+        listed = metadata.requires("shoal") or []
+    except metadata.PackageNotFoundError:  # nothing but the source, on the path
+        listed = []
+    parts = [each.replace("'", '"').partition(";") for each in listed]
+    wanted = [each.strip() for each, _, marker in parts if f'extra == "{extra}"' in marker]
+    modules = [_name(each).lower().replace("-", "_") for each in wanted]
+    pairs = zip(wanted, modules, strict=True)
+    return [each for each, module in pairs if util.find_spec(module) is None] or wanted
+
+
+def install_command(extra: str) -> str:
+    """What to type for an extra of which something is missing."""
+    from shlex import join
+
+    return join(["pip", "install", *(missing_requirements(extra) or [f".[{extra}]"])])
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
 
 
 def _again(kind: type[ShoalError], args: tuple[Any, ...], values: dict[str, Any]) -> ShoalError:

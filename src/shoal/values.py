@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
@@ -64,6 +65,8 @@ class Envelopes:
     Args:
         messages: Everybody's messages, person after person.
         sizes: How many messages each person sent.
+        filling: What a shuffler adds to so many messages of so many people, where their
+            number would tell something.
 
     Raises:
         InvalidArgumentError: The sizes do not add up to the number of messages.
@@ -76,6 +79,7 @@ class Envelopes:
 
     messages: Messages
     sizes: npt.NDArray[np.int64]
+    filling: Callable[[int, int], Messages] | None = None
 
     def __post_init__(self) -> None:
         total, sent = int(self.sizes.sum()), len(self.messages)
@@ -83,6 +87,13 @@ class Envelopes:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @property
+    def filled(self) -> Messages:
+        """The messages, and those that a shuffler adds."""
+        if self.filling is None:
+            return self.messages
+        return np.concatenate([self.messages, self.filling(len(self.messages), len(self))])
 
     def __repr__(self) -> str:
         return f"Envelopes({len(self.messages)} messages of {len(self)} people)"

@@ -451,7 +451,7 @@ def test_other_columns_may_hold_anything():
     assert reading.column(table, "v").answers().distinct == ("a", "b")
 
 
-def test_a_table_that_needs_a_missing_library_says_so():
+def test_a_table_that_needs_a_missing_library_says_so(monkeypatch):
     class Table:
         columns = ("v",)
 
@@ -461,8 +461,54 @@ def test_a_table_that_needs_a_missing_library_says_so():
         def __arrow_c_stream__(self, requested_schema=None):
             raise ImportError
 
-    with pytest.raises(MissingExtraError, match=r"\.\[pandas\]"):
+    with pytest.raises(MissingExtraError, match=r"needs pandas, pyarrow: pip install 'pandas>="):
         reading.column(Table(), "v")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # the other one is there
+    with pytest.raises(MissingExtraError, match=r"table needs pyarrow: pip install 'pyarrow>="):
+        reading.column(Table(), "v")
+
+
+WITHOUT_PYARROW = """\
+import sys
+class NotInstalled:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NotInstalled())
+import pandas as pd
+from shoal.engines import columns as reading
+from shoal.errors import InvalidArgumentError
+for values in (
+    ["a", "b", None, "a"],
+    ["a", float("nan")],
+    pd.Categorical(["b", "a", None]),
+    pd.array(["x", None], dtype="string"),
+    pd.array([3, 1, None], dtype="Int64"),
+    [True, None],
+    [2, 2, 1],
+):
+    table = pd.DataFrame({"v": values, "w": ["x", *[1] * (len(values) - 1)]})
+    for data in (table, table["v"]):
+        read = reading.column(data, "v").answers()
+        print(*read.distinct, read.nulls)
+try:
+    reading.column(table, "w")
+except InvalidArgumentError as error:
+    print(error)
+"""
+
+
+def test_text_of_pandas_does_not_need_pyarrow():
+    shown = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYARROW],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    expected = ["a b 1", "a 1", "a b 1", "x 1", "1 3 1", "true 1", "1 2 0"]
+    assert shown[:-1] == [line for line in expected for _ in range(2)]
+    assert "one kind of value in a column" in shown[-1]
 
 
 def test_lists_are_not_answers():

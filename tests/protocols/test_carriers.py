@@ -14,6 +14,7 @@ from scipy import signal, stats
 
 import shoal
 from shoal import randomness
+from shoal.auditing.subjects import Collection, DataSet
 from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.registry import restored
 from shoal.randomizers.registry import described
@@ -31,6 +32,17 @@ MILLION = CarrierHistogram(
     carriers=2.0**-7,
     fewest=7223,
     most=59,
+)
+
+# Calibrated for the same, and two answers.
+TWO_ANSWERS = CarrierHistogram(
+    k=2,
+    central_epsilon=0.48509755909318963,
+    pairs=11034.203220382838,
+    people=1_000_000,
+    carriers=2.0**-9,
+    fewest=1662,
+    most=48,
 )
 
 
@@ -197,6 +209,65 @@ def test_a_batch_is_filled_up_to_a_number_that_honest_people_do_not_exceed():
         assert limit <= 9 * people
         assert protocol.records(people + 5, honest=people) <= limit + 45
     assert protocol.records(512, honest=512) < 9 * 512 / 2  # and it is not simply all slots
+
+
+# The batch, as the library makes it
+
+
+def test_batches_of_one_crowd_have_one_length_whatever_was_drawn():
+    protocol, n = few(0.25, 2, k=4, people=40, pairs=10.0), 40
+    answers = np.arange(n) % 4
+    full = protocol.records(n, honest=n)
+    sent = [protocol.randomize(answers, randomness=randomness.simulated(s)) for s in range(40)]
+    assert len({len(each.messages) for each in sent}) > 10  # and this is what must not be seen
+    for seed, each in enumerate(sent):
+        bits = randomness.simulated(seed)
+        batch = shoal.shuffle(each, randomness=bits)
+        again = shoal.shuffle(protocol.decode(protocol.encode(each)), randomness=bits)
+        assert len(batch) == len(again) == full
+        assert batch.n == n
+        assert np.array_equal(protocol.tally(batch).cells, protocol.tally(each).cells)
+
+
+def test_people_beyond_those_the_noise_is_made_for_may_send_all_slots():
+    protocol = few(0.25, 2, k=4, people=40, pairs=10.0)
+    sent = protocol.randomize(np.zeros(45, dtype=int), randomness=randomness.simulated(1))
+    assert len(shoal.shuffle(sent)) == protocol.records(45, honest=40)
+    # And if there are too many messages nevertheless, their number still says next to nothing.
+    full = protocol.records(10**4, honest=40)
+    assert {len(protocol.filling(full + sent, 10**4)) for sent in (0, 1, full)} == {0, full - 1}
+
+
+def test_an_audit_sees_full_batches():
+    protocol, n = few(0.25, 2, k=4, people=40, pairs=10.0), 40
+    for in_order in (False, True):
+        data, bits = DataSet((0, 1) * (n // 2)), randomness.simulated(2)
+        seen = Collection(protocol).run(data, 6, bits, in_order=in_order)
+        assert seen.sizes.tolist() == [protocol.records(n, honest=n)] * 6
+        assert len(seen.messages) == 6 * protocol.records(n, honest=n)
+
+
+def test_a_batch_that_is_not_filled_up_would_break_the_promise():
+    """Why batches are full: L carriers send 200 messages each, 199 L - R of which say nothing.
+
+    R are their single messages and pairs, in which L differs by 199: whoever can count those that
+    say nothing knows R, and so how much noise there is. Here, for as many carriers as expected.
+    """
+    protocol, people, reach = replace(TWO_ANSWERS, most=200), TWO_ANSWERS.people, 30
+    assert protocol.profile(people).delta(1.0) <= 1e-6
+    carriers, ratio = people * protocol.carriers, math.exp(-protocol.central_epsilon)
+    single = stats.nbinom.pmf(np.arange(reach), carriers / protocol.fewest, 1 - ratio)
+    # One answer: how many single messages, and their + less their −; beyond is next to nothing.
+    one = np.zeros((2 * reach, 2 * reach + 1))
+    for plus, minus in itertools.product(range(reach), repeat=2):
+        one[plus + minus, reach + plus - minus] += single[plus] * single[minus]
+    both = signal.fftconvolve(one[:, :, None], one[:, None, :], axes=0)
+    pairs = np.zeros(200)
+    pairs[::2] = stats.poisson.pmf(np.arange(100), 2 * protocol.pairs * carriers / people)
+    seen = signal.fftconvolve(both, pairs[:, None, None], axes=0)
+    assert 4e-3 < divergence(np.roll(seen, 1, 1), np.roll(seen, 1, 2), 1.0) < 5e-3
+    full = seen.sum(axis=0)  # R is hidden: nothing but the estimates is left
+    assert divergence(np.roll(full, 1, 0), np.roll(full, 1, 1), 1.0) <= 1e-6
 
 
 def test_records_grow_with_reports_and_with_those_who_may_be_dishonest():

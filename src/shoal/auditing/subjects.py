@@ -262,7 +262,7 @@ class _Devices(Subject):
         with running(self.name):
             reports = self.reports(data, runs, randomness)
         if isinstance(reports, Envelopes):
-            messages, sizes = reports.messages, reports.sizes.reshape(runs, -1).sum(axis=1)
+            messages, sizes = _filled(reports, runs)
         else:
             messages, sizes = reports, np.full(runs, len(data), dtype=np.int64)
             count = 1 if messages.ndim == 0 else len(messages)
@@ -276,6 +276,17 @@ class _Devices(Subject):
             shuffle(part, randomness=randomness).messages if len(part) else part for part in parts
         ]
         return Transcripts(np.concatenate(mixed), sizes)
+
+
+def _filled(envelopes: Envelopes, runs: int) -> tuple[Raw, npt.NDArray[np.int64]]:
+    """The messages of all runs, each filled up by itself, and how many of them each run has."""
+    sizes = envelopes.sizes.reshape(runs, -1)
+    messages, totals = envelopes.messages, sizes.sum(axis=1)
+    if envelopes.filling is None:
+        return messages, totals
+    parts = zip(np.split(messages, np.cumsum(totals)[:-1]), sizes, strict=True)
+    filled = [Envelopes(part, own, envelopes.filling).filled for part, own in parts]
+    return np.concatenate(filled), np.array([len(part) for part in filled])
 
 
 class Collection(_Devices):

@@ -1078,6 +1078,10 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
         except pl.exceptions.SchemaError:  # an array is one column
             require_columns(names, names[:1])
             frame = pl.Series(data).to_frame(names[0])
+        except ImportError:  # Polars takes text of pandas through pyarrow, or as Python's
+            if not hasattr(data, "iloc"):
+                raise
+            frame = pl.DataFrame([_in_python(name, column) for name, column in data.items()])
     except ImportError as error:
         raise MissingExtraError("reading this table", "pandas") from error
     except (ValueError, TypeError) as error:
@@ -1087,6 +1091,12 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
         expected = f"a table that can be read ({first_line(error)})"
         raise InvalidArgumentError("data", type(data).__name__, expected) from error
     return frame.lazy()
+
+
+def _in_python(name: object, column: Any) -> pl.Series:  # noqa: ANN401 — of pandas
+    import polars as pl
+
+    return pl.Series(str(name), column.astype(object).where(column.notna(), None).tolist())
 
 
 def _narrowed(data: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 — pandas, Arrow …

@@ -24,7 +24,8 @@ def shuffle(reports: Reports, *, randomness: Randomness | None = None) -> Batch:
 
     Args:
         reports: What ``randomize`` returned: one message per person, or envelopes of
-            several, which are taken apart.
+            several, which are taken apart, and filled up where their number would
+            tell something.
         randomness: That of a simulation; None is secure.
 
     Returns:
@@ -40,7 +41,7 @@ def shuffle(reports: Reports, *, randomness: Randomness | None = None) -> Batch:
         5
     """
     people = len(reports) if isinstance(reports, Envelopes) else None
-    rows = np.asarray(reports.messages if isinstance(reports, Envelopes) else reports)
+    rows = np.asarray(reports.filled if isinstance(reports, Envelopes) else reports)
     if rows.ndim == 0 or not len(rows):
         raise InvalidArgumentError("reports", rows.tolist(), "at least one report")
     return Batch(rows[source(randomness).permutation(len(rows))], people)

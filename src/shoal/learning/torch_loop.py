@@ -1,4 +1,4 @@
-"""Training any PyTorch module privately over permuted examples (``pip install '.[torch]'``).
+"""Training any PyTorch module privately over permuted examples (``pip install torch``).
 
 The loop of :mod:`shoal.learning.descent` with the gradient of each example by itself from
 ``torch.func``: the module sees one example at a time, vectorized over the batch, so that no layer

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -189,8 +190,30 @@ class MultiMessageMechanism(Mechanism):
 class UnevenMechanism(MultiMessageMechanism):
     """The shuffler may see how many messages each person sends: slots that are absent are not sent.
 
-    It adds messages of :attr:`padding` to a batch until there are :meth:`records`.
+    It adds messages of :attr:`padding` to a batch until there are :meth:`records`, and so does
+    :func:`shoal.shuffle`. The noise is made for so many honest ``people``.
     """
+
+    people: int
+
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """Everybody's envelope, and how a shuffler has to fill them up."""
+        return replace(super().randomize(values, randomness=randomness), filling=self.filling)
+
+    def decode(self, rows: Rows) -> Envelopes:
+        """Rows of bytes as envelopes, and how a shuffler has to fill them up."""
+        return replace(super().decode(rows), filling=self.filling)
+
+    def filling(self, messages: int, people: int) -> Messages:
+        """What a shuffler adds to so many messages of so many people, as the service does.
+
+        Those beyond the people whom the noise is made for may send all slots.
+        """
+        full = self.records(people, honest=min(people, self.people))
+        padding = self.decode_slots(np.frombuffer(self.padding, np.uint8).reshape(1, -1))
+        return np.repeat(padding, -messages % full)
 
     @property
     @abstractmethod

@@ -10,10 +10,10 @@ So the number of messages is independent of the answer, and of the single messag
 carriers are. If at least ``fewest`` of them are honest, which fails with a tiny probability that is
 counted in delta, the single messages of every answer hold the geometric noise of
 :mod:`shoal.accounting.noise.near_central_histogram`, whoever the carriers are. The analyzer sees
-the messages and no more, as the shuffler fills up every batch to :meth:`CarrierHistogram.records`.
+the messages and no more, as every batch is filled up to :meth:`CarrierHistogram.records`: by the
+service's shuffler, and by :func:`shoal.shuffle`.
 The shuffler, who sees the numbers, sees no more of the answers than readers of the estimates, from
-which the pairs cancel. Proofs: docs/theory/near-central-carriers.md. All this is for the service:
-:func:`shoal.shuffle` fills nothing up.
+which the pairs cancel. Proofs: docs/theory/near-central-carriers.md.
 """
 
 from __future__ import annotations

@@ -483,7 +483,7 @@ def test_without_httpx_the_extra_is_named(kind, tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(MissingExtraError, match=r"the client needs .*\.\[client\]' in a clone"):
+    with pytest.raises(MissingExtraError, match=r"the client needs httpx: pip install 'httpx>="):
         kind(tmp_path / "outbox")
     assert not (tmp_path / "outbox").exists()
 

@@ -1,6 +1,6 @@
 """The device's side of a survey: a report is drawn once, kept, sealed, and sent until it arrives.
 
-Needs httpx (``pip install '.[client]'`` in a clone), which is imported when a client is made.
+Needs httpx (``pip install httpx``), which is imported when a client is made.
 """
 
 from __future__ import annotations

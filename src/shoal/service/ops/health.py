@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from shoal import randomness
-from shoal.errors import MissingExtraError, ShoalError
+from shoal.errors import MissingExtraError, ShoalError, install_command
 from shoal.service.clock import Clock, system_clock
 
 if TYPE_CHECKING:
@@ -196,13 +196,13 @@ def machine_findings(clock: Clock = system_clock) -> Iterator[Finding]:
     yield ok("installed", f"shoal {version('shoal')}, Python {platform.python_version()}, {parts}")
     lacking = missing(SERVER)
     if lacking:
-        advice = "to run services here: pip install '.[server]' in a clone"
+        advice = f"to run services here: {install_command('server')}"
         yield warn("server", f"not installed: {', '.join(lacking)}", advice)
     else:
         shown = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
         yield ok("server", shown)
     if missing(POSTGRES):
-        advice = "to store in PostgreSQL: pip install '.[postgres]' in a clone"
+        advice = f"to store in PostgreSQL: {install_command('postgres')}"
         yield warn("postgres", "not installed", advice)
     else:
         yield ok("postgres", f"psycopg {version('psycopg')}")

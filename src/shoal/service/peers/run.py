@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -22,7 +23,15 @@ from shoal.randomizers.base import Randomizer
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.machine import Collected, Collector, Peer, Send, Standing, Task
-from shoal.service.peers.sockets import Host, Listener, Public, RemoteHost, Tap
+from shoal.service.peers.sockets import (
+    Connections,
+    Host,
+    Listener,
+    Public,
+    RemoteHost,
+    Tap,
+    all_or_none,
+)
 from shoal.service.peers.survey import (
     SERVER,
     Adjacency,
@@ -183,14 +192,19 @@ class Run:
 
     async def on_sockets(self, hosts: Sequence[Host | RemoteHost]) -> PeerRun:
         """Every peer behind a socket of its own; the rounds go on when all hosts are done."""
-        listener = Listener()
+        listener = Listener(Connections(self.task.conditions.deadline))
 
         async def all_do(name: str, *arguments: object) -> dict[int, Any]:
             """What all hosts answer, by the number of the peer; dead ones answer nothing."""
-            answers = await asyncio.gather(*(host.do(name, *arguments) for host in hosts))
-            return {number: known for each in answers if each for number, known in each.items()}
+            async with all_or_none() as tasks:
+                answers = [tasks.create_task(host.do(name, *arguments)) for host in hosts]
+            known = [answer.result() or {} for answer in answers]
+            return {number: each for answer in known for number, each in answer.items()}
 
-        try:
+        async with AsyncExitStack() as closing:  # whatever happens, everything is closed
+            for host in hosts:
+                closing.push_async_callback(host.close)
+            closing.callback(listener.close)
             public: Public = await all_do("open")
             collector = self._collector({number: key for number, (_, key) in public.items()})
             addresses = {number: address for number, (address, _) in public.items()}
@@ -207,9 +221,6 @@ class Run:
                 collector.begin(step.number)
                 await all_do("submit", step)
             return self._result(collector, standings)
-        finally:
-            listener.close()
-            await asyncio.gather(*(host.close() for host in hosts))
 
     def _collector(self, keys: Mapping[int, PublicKey]) -> Collector:
         """The server, once everybody's keys are known."""

@@ -16,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -30,6 +31,10 @@ from shoal.service.peers.survey import Directory, Step
 LOOPBACK = "127.0.0.1"
 GREETING = b""
 PREFIX_BYTES = 4
+# One process has so many file descriptors and no more. What it takes is never filled by peers that
+# follow the protocol, as all processes together make no more connections than that.
+_MOST_TAKEN = 256
+_MOST_MADE = 128
 _TIMEOUT = 10.0
 _CUT_OFF = (FramingError, EOFError, OSError, TimeoutError)
 
@@ -62,14 +67,58 @@ async def read_frame(stream: asyncio.StreamReader, lengths: Collection[int]) -> 
     return await stream.readexactly(length)
 
 
+@asynccontextmanager
+async def all_or_none() -> AsyncIterator[asyncio.TaskGroup]:
+    """Tasks of which none goes on when one fails; what the first one raised, not a group of it."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            yield tasks
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+class Connections:
+    """What a process has taken: so many connections, each for so many seconds.
+
+    Nobody who follows the protocol needs a connection for longer. When there are too many, the one
+    that has been silent longest makes room.
+    """
+
+    def __init__(self, deadline: float, most: int = _MOST_TAKEN) -> None:
+        self.deadline = deadline
+        self._most = most
+        self._silent: dict[asyncio.StreamWriter, Listener] = {}  # the longest silent one first
+
+    def add(self, connection: asyncio.StreamWriter, listener: Listener) -> None:
+        """Somebody connected."""
+        if len(self._silent) >= self._most:
+            self.end(next(iter(self._silent)))
+        self._silent[connection] = listener
+
+    def heard(self, connection: asyncio.StreamWriter) -> None:
+        """A whole frame came of it."""
+        if connection in self._silent:  # what came before it made room may be read after that
+            self._silent[connection] = self._silent.pop(connection)
+
+    def end(self, connection: asyncio.StreamWriter) -> None:
+        """Drop it; what has come of it can still be read."""
+        self._silent.pop(connection, None)
+        connection.transport.abort()
+
+    def end_all(self, listener: Listener) -> None:
+        """Drop whoever is connected to one listener."""
+        for connection in [each for each, to in self._silent.items() if to is listener]:
+            self.end(connection)
+
+
 class Listener:
     """A port that answers frames for a machine, while one is in."""
 
-    def __init__(self) -> None:
+    def __init__(self, connections: Connections) -> None:
         self._machine: Machine | None = None
         self._frame_size = 0
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.StreamWriter] = set()
+        self._connections = connections
 
     async def open(self, host: str = LOOPBACK) -> Address:
         """Listen on a free port, with nobody in."""
@@ -89,39 +138,41 @@ class Listener:
     def close(self) -> None:
         """Stop listening, and drop whoever is connected."""
         self.leave()
-        for connection in self._connections:
-            connection.transport.abort()
+        self._connections.end_all(self)
         if self._server is not None:
             self._server.close()
 
     async def _answer(self, frames: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         """Somebody connected: greet them if somebody is in, and answer their frames."""
-        self._connections.add(answers)
+        self._connections.add(answers, self)
         try:
-            greeted = self._machine is not None
-            if greeted:
-                answers.write(framed(GREETING))
-            while greeted:
-                frame = await read_frame(frames, {self._frame_size})
-                answer = None if self._machine is None else self._machine.receive(frame)
-                if answer is not None:
-                    answers.write(framed(answer))
+            async with asyncio.timeout(self._connections.deadline):
+                greeted = self._machine is not None
+                if greeted:
+                    answers.write(framed(GREETING))
+                while greeted:
+                    frame = await read_frame(frames, {self._frame_size})
+                    self._connections.heard(answers)
+                    answer = None if self._machine is None else self._machine.receive(frame)
+                    if answer is not None:
+                        answers.write(framed(answer))
         except _CUT_OFF:
             pass
         finally:
-            self._connections.discard(answers)
-            answers.transport.abort()
+            self._connections.end(answers)
 
 
 @dataclass(frozen=True)
 class Dialer:
-    """Delivers one machine's frames: where everybody is, how long to wait, who may look."""
+    """Delivers one machine's frames: where everybody is, how long to wait, who may look.
+
+    ``slots`` are the connections that it has at once.
+    """
 
     addresses: dict[int, Address]
     deadline: float
+    slots: asyncio.Semaphore
     tap: Tap | None = None
-    # One process has so many file descriptors and no more.
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(128))
 
     async def deliver(
         self, number: int, sends: Iterable[Send], hear: Callable[[bytes], object]
@@ -130,10 +181,12 @@ class Dialer:
         by_addressee: dict[int, list[bytes]] = defaultdict(list)
         for send in sends:
             by_addressee[send.to].append(send.frame)
-        greeted = await asyncio.gather(
-            *(self._converse(number, to, frames, hear) for to, frames in by_addressee.items())
-        )
-        return [to for to, there in zip(by_addressee, greeted, strict=True) if not there]
+        async with all_or_none() as tasks:
+            greeted = {
+                to: tasks.create_task(self._converse(number, to, frames, hear))
+                for to, frames in by_addressee.items()
+            }
+        return [to for to, there in greeted.items() if not there.result()]
 
     async def _converse(
         self, number: int, to: int, frames: list[bytes], hear: Callable[[bytes], object]
@@ -175,7 +228,8 @@ class Host:
         self._values = values
         self._tap = tap
         self._pairs = {number: KeyPair.generate() for number in values}
-        self._listeners = {number: Listener() for number in values}
+        connections = Connections(task.conditions.deadline)
+        self._listeners = {number: Listener(connections) for number in values}
         self._peers: dict[int, Peer] = {}
         self._sends: dict[int, list[Send]] = {}
         self._killed: dict[int, Standing] = {}
@@ -193,7 +247,9 @@ class Host:
 
     async def join(self, directory: Directory, addresses: dict[int, Address]) -> None:
         """The list is complete: everybody randomizes and seals."""
-        self._dialer = Dialer(addresses, self._task.conditions.deadline, self._tap)
+        conditions = self._task.conditions
+        slots = max(1, min(_MOST_MADE, _MOST_TAKEN // conditions.processes))
+        self._dialer = Dialer(addresses, conditions.deadline, asyncio.Semaphore(slots), self._tap)
         self._wire = self._task.wire(directory)
         for number, value in self._values.items():
             pair = self._pairs[number]
@@ -210,13 +266,13 @@ class Host:
 
     async def exchange(self, step: Step) -> None:
         """Everybody sends and answers; those killed go in the middle of it."""
-        deliveries = self._deliveries()
-        await asyncio.sleep(0)
-        for number in step.killed & deliveries.keys():
-            deliveries.pop(number).cancel()
-            self._killed[number] = Standing(killed=self._peers.pop(number).holding)
-            self._listeners[number].close()
-        await asyncio.gather(*deliveries.values())
+        async with all_or_none() as tasks:
+            deliveries = self._deliveries(tasks)
+            await asyncio.sleep(0)
+            for number in step.killed & deliveries.keys():
+                deliveries.pop(number).cancel()
+                self._killed[number] = Standing(killed=self._peers.pop(number).holding)
+                self._listeners[number].close()
         for number, delivery in deliveries.items():
             for to in delivery.result():
                 self._peers[number].unreachable(to)
@@ -236,7 +292,8 @@ class Host:
         for number, peer in self._peers.items():
             self._listeners[number].leave()
             self._sends[number] = peer.submit(step.number, online=number not in step.away)
-        await asyncio.gather(*self._deliveries().values())
+        async with all_or_none() as tasks:
+            self._deliveries(tasks)
 
     async def close(self) -> None:
         """Nobody listens any more."""
@@ -244,9 +301,9 @@ class Host:
             listener.close()
         await asyncio.sleep(0)
 
-    def _deliveries(self) -> dict[int, asyncio.Task[list[int]]]:
+    def _deliveries(self, tasks: asyncio.TaskGroup) -> dict[int, asyncio.Task[list[int]]]:
         return {
-            number: asyncio.create_task(
+            number: tasks.create_task(
                 self._dialer.deliver(number, self._sends.pop(number), peer.receive)
             )
             for number, peer in self._peers.items()
@@ -254,7 +311,11 @@ class Host:
 
 
 class RemoteHost:
-    """A host in another process; if that dies, its peers are gone and everybody else goes on."""
+    """A host in another process; if that dies, its peers are gone and everybody else goes on.
+
+    One thread of its own asks, reads the answer, and only then asks again: where nobody waits for
+    an answer any more, it is read all the same, and nothing else is read in its place.
+    """
 
     def __init__(self, task: Task, values: Mapping[int, object]) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy our event loop
@@ -262,6 +323,7 @@ class RemoteHost:
         self._process = context.Process(target=_serve, args=(theirs, task, values), daemon=True)
         self._process.start()
         theirs.close()
+        self._thread = ThreadPoolExecutor(1)
 
     def kill(self) -> None:
         """End the process at once, as a crash would."""
@@ -270,22 +332,33 @@ class RemoteHost:
 
     async def do(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what Host answers
         """What the process answers, or nothing once it is dead."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._request, name, *arguments)
+
+    async def close(self) -> None:
+        """End the process, after the answer that it owes."""
+        ending = asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+        self._thread.shutdown(wait=False)
+        await asyncio.shield(ending)  # or it would not begin while an answer is owed
+
+    def _request(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - what Host answers
         try:
             self._connection.send((name, arguments))
-            answer, failure = await asyncio.to_thread(self._connection.recv)
+            answer, failure = self._connection.recv()
         except (EOFError, OSError):
             return None
         if failure is not None:
             raise failure
         return answer
 
-    async def close(self) -> None:
-        """End the process."""
-        await self.do("close")
-        self._connection.close()
-        await asyncio.to_thread(self._process.join, _TIMEOUT)
-        self.kill()
-        self._process.close()
+    def _end(self) -> None:
+        try:
+            self._request("close")
+        finally:
+            self._connection.close()
+            self._process.join(_TIMEOUT)
+            self.kill()
+            self._process.close()
 
 
 def _serve(connection: Connection, task: Task, values: Mapping[int, object]) -> None:
