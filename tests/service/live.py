@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock, Thread
 
 import httpx
+import numpy as np
 
 import peers_kit
 from factories import DAY, Half, example
@@ -45,6 +46,7 @@ LIBERAL = Policy(
     minimum=2,
     total_epsilon=float("inf"),
 )
+NOISE = 30.0  # a message is the answer itself, but for a chance of k e^-30
 EAGER = Settings(tries=60, wait=0.005, longest_wait=0.02)
 
 
@@ -60,6 +62,24 @@ def survey_of(shuffler, analyzer, *, now, k=4, local_epsilon=3.0, minimum=60, ta
     }
     parties = {"shuffler": shuffler, "analyzer": analyzer}
     return example(opens=now - DAY, days=366, **parties, **given | changes)
+
+
+def telling(people, **changes):
+    """A survey in which everybody has an answer of their own."""
+    return {
+        "k": people,
+        "device": RandomizedResponse(k=people, epsilon=NOISE),
+        "local_epsilon": NOISE,
+    } | changes
+
+
+def counted(service):
+    """How often everybody is counted in what is published."""
+    total = np.zeros(service.survey.device.k)
+    for document in service.results():
+        assert document["status"] == "published"
+        total += np.round([row["count"] for row in document["estimates"]])
+    return total
 
 
 class _Unencrypted(httpx.AsyncBaseTransport):
@@ -218,7 +238,12 @@ def live(
 
 
 class Between:
-    """A proxy that passes every request on; ``answer`` says what comes back, None: nothing does."""
+    """A proxy that passes every request on; ``answer`` says what comes back, None: nothing does.
+
+    ``upstream`` is whom it is for, who may move.
+    """
+
+    upstream: str
 
     def answer(self, request, pass_on):
         """``pass_on`` asks whom it was for."""
@@ -226,7 +251,7 @@ class Between:
 
     @contextmanager
     def __call__(self, upstream):
-        proxy = self
+        proxy, self.upstream = self, upstream
 
         def pass_on(request):
             kept = {
@@ -246,7 +271,7 @@ class Between:
 
             def respond(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                url, headers = upstream + self.path, dict(self.headers.items())
+                url, headers = proxy.upstream + self.path, dict(self.headers.items())
                 asked = httpx.Request(self.command, url, content=body, headers=headers)
                 answer = proxy.answer(asked, pass_on)
                 if answer is None:
@@ -296,7 +321,7 @@ class Lossy(Between):
 class Lying(Between):
     """A party that answers some paths as it is told to; what it was asked for is in ``asked``.
 
-    What a path ends with, and a response or a function of the request that gives one.
+    What a path ends with, and a response, or what gives one from the request, as ``answer`` does.
     """
 
     def __init__(self):
@@ -306,7 +331,7 @@ class Lying(Between):
         self.asked.append(request)
         for path, lie in self.lies.items():
             if request.url.path.endswith(path):
-                return lie(request) if callable(lie) else lie
+                return lie(request, pass_on) if callable(lie) else lie
         return pass_on(request)
 
     def show(self, path, document):
