@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock, Thread
 
 import httpx
+import numpy as np
 
 import peers_kit
 from factories import DAY, Half, example
@@ -45,6 +46,7 @@ LIBERAL = Policy(
     minimum=2,
     total_epsilon=float("inf"),
 )
+NOISE = 30.0  # a message is the answer itself, but for a chance of k e^-30
 EAGER = Settings(tries=60, wait=0.005, longest_wait=0.02)
 
 
@@ -60,6 +62,24 @@ def survey_of(shuffler, analyzer, *, now, k=4, local_epsilon=3.0, minimum=60, ta
     }
     parties = {"shuffler": shuffler, "analyzer": analyzer}
     return example(opens=now - DAY, days=366, **parties, **given | changes)
+
+
+def telling(people, **changes):
+    """A survey in which everybody has an answer of their own."""
+    return {
+        "k": people,
+        "device": RandomizedResponse(k=people, epsilon=NOISE),
+        "local_epsilon": NOISE,
+    } | changes
+
+
+def counted(service):
+    """How often everybody is counted in what is published."""
+    total = np.zeros(service.survey.device.k)
+    for document in service.results():
+        assert document["status"] == "published"
+        total += np.round([row["count"] for row in document["estimates"]])
+    return total
 
 
 class _Unencrypted(httpx.AsyncBaseTransport):
@@ -170,10 +190,13 @@ class Live:
 
 
 @contextmanager
-def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **survey):
+def live(
+    directory, *, clock=None, front=None, behind=None, schedule=None, pages=no_pages, **survey
+):
     """Both parties on ports of their own; ``front`` is put before the shuffler's address.
 
-    With ``pages``, the analyzer shows them, and results to who may read them.
+    ``behind`` is put before the analyzer's. With ``pages``, the analyzer shows them, and results to
+    who may read them.
     """
     clock = ManualClock(START) if clock is None else clock
     with ExitStack() as stack:
@@ -184,8 +207,9 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
         for half in halves.values():
             stack.callback(half.close)
         urls = {role: address(listening) for role, listening in sockets.items()}
-        if front is not None:
-            urls["shuffler"] = stack.enter_context(front(urls["shuffler"]))
+        for role, between in (("shuffler", front), ("analyzer", behind)):
+            if between is not None:
+                urls[role] = stack.enter_context(between(urls[role]))
         parties = {
             role: Party(url=urls[role], fingerprint=half.keyring.fingerprint)
             for role, half in halves.items()
@@ -213,24 +237,31 @@ def live(directory, *, clock=None, front=None, schedule=None, pages=no_pages, **
         yield made
 
 
-class Lossy:
-    """A proxy that passes every request on, and loses so many of a hundred answers."""
+class Between:
+    """A proxy that passes every request on; ``answer`` says what comes back, None: nothing does.
 
-    def __init__(self, percent, seed=1):
-        self.percent = percent
-        self.lost = self.passed = 0
-        self._lock, self._randomness = Lock(), simulated(seed)
+    ``upstream`` is whom it is for, who may move.
+    """
 
-    def _loses(self):
-        with self._lock:
-            lost = int(self._randomness.below(100, 1)[0]) < self.percent
-            self.lost += lost
-            self.passed += not lost
-        return lost
+    upstream: str
+
+    def answer(self, request, pass_on):
+        """``pass_on`` asks whom it was for."""
+        return pass_on(request)
 
     @contextmanager
     def __call__(self, upstream):
-        proxy = self
+        proxy, self.upstream = self, upstream
+
+        def pass_on(request):
+            kept = {
+                name: value
+                for name, value in request.headers.items()
+                if name not in {"host", "connection", "content-length"}
+            }
+            return client.request(
+                request.method, request.url, content=request.content, headers=kept
+            )
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -238,17 +269,12 @@ class Lossy:
             def log_message(self, *_):
                 pass
 
-            def pass_on(self):
+            def respond(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                kept = {
-                    name: value
-                    for name, value in self.headers.items()
-                    if name.lower() not in {"host", "connection", "content-length"}
-                }
-                answer = client.request(
-                    self.command, upstream + self.path, content=body, headers=kept
-                )
-                if proxy._loses():
+                url, headers = proxy.upstream + self.path, dict(self.headers.items())
+                asked = httpx.Request(self.command, url, content=body, headers=headers)
+                answer = proxy.answer(asked, pass_on)
+                if answer is None:
                     self.close_connection = True
                     return
                 self.send_response(answer.status_code)
@@ -259,7 +285,7 @@ class Lossy:
                 self.end_headers()
                 self.wfile.write(answer.content)
 
-            do_GET = do_POST = pass_on  # noqa: N815 - as the library calls them
+            do_GET = do_POST = respond  # noqa: N815 - as the library calls them
 
         with (
             httpx.Client(timeout=60, trust_env=False) as client,
@@ -273,6 +299,46 @@ class Lossy:
             finally:
                 server.shutdown()
                 thread.join(60)
+
+
+class Lossy(Between):
+    """A proxy that loses so many of a hundred answers."""
+
+    def __init__(self, percent, seed=1):
+        self.percent = percent
+        self.lost = self.passed = 0
+        self._lock, self._randomness = Lock(), simulated(seed)
+
+    def answer(self, request, pass_on):
+        answer = pass_on(request)
+        with self._lock:
+            lost = int(self._randomness.below(100, 1)[0]) < self.percent
+            self.lost += lost
+            self.passed += not lost
+        return None if lost else answer
+
+
+class Lying(Between):
+    """A party that answers some paths as it is told to; what it was asked for is in ``asked``.
+
+    What a path ends with, and a response, or what gives one from the request, as ``answer`` does.
+    """
+
+    def __init__(self):
+        self.lies, self.asked = {}, []
+
+    def answer(self, request, pass_on):
+        self.asked.append(request)
+        for path, lie in self.lies.items():
+            if request.url.path.endswith(path):
+                return lie(request, pass_on) if callable(lie) else lie
+        return pass_on(request)
+
+    def show(self, path, document):
+        """Answer with these bytes, to be kept for an hour."""
+        self.lies[path] = httpx.Response(
+            200, content=document, headers={"cache-control": "max-age=3600"}
+        )
 
 
 def free_sealing(monkeypatch):

@@ -8,31 +8,12 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from service.live import Lossy, Workers, live, quick_directory
+from service.live import Lossy, Workers, counted, live, quick_directory, telling
 from shoal.randomizers.response import RandomizedResponse
 from shoal.service.client import Sent, seal_many
 from shoal.service.clock import system_clock
 
-NOISE = 30.0  # a message is the answer itself, but for a chance of k e^-30
 LOST = 30  # percent
-
-
-def telling(people, **changes):
-    """A survey in which everybody has an answer of their own."""
-    return {
-        "k": people,
-        "device": RandomizedResponse(k=people, epsilon=NOISE),
-        "local_epsilon": NOISE,
-    } | changes
-
-
-def counted(service):
-    """How often everybody is counted in what is published."""
-    total = np.zeros(service.survey.device.k)
-    for document in service.results():
-        assert document["status"] == "published"
-        total += np.round([row["count"] for row in document["estimates"]])
-    return total
 
 
 @pytest.fixture

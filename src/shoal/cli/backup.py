@@ -86,6 +86,10 @@ class RestoreOptions(SecretOptions, Options):
         default=...,
         keyword="directory",
     )
+    digest: str | None = option(
+        "Digest of the backup, as shoal backup printed it: a backup that was changed is refused.",
+        _RESTORED,
+    )
     waiting: Literal["keep", "drop"] | None = option(
         "For a shuffler: drop the reports that were waiting, because a batch may have "
         "closed since the backup; or keep them, because none has.",
@@ -109,7 +113,7 @@ def restore(options: RestoreOptions) -> None:
     from shoal.service.ops.restore import restore as bring_back
 
     os.umask(0o077)  # whatever is written is for this user alone
-    names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate")
+    names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate", "digest")
     with working("restoring") as progress:
         restored = bring_back(
             unlock=lambda keys: options.protection(keys, options.identity),

@@ -298,7 +298,8 @@ class Collector:
     def _checked(self, path: Path, collection: Collection) -> BatchFile:
         """The batch in a file, if it is one of this survey and says no more than it holds.
 
-        What will never open is refused. A key that is not there yet may come, or come back.
+        What will never open is refused. A key that is not there yet may come, or come back. One
+        that is fetched again may be mixed anew, but has the same key: its tags are kept under it.
         """
         with disk("reading a batch"):
             batch = BatchFile.read(path)
@@ -307,6 +308,11 @@ class Collector:
         for fits, expected, actual in (
             (header.survey == survey.id, f"survey {survey.id}", header.survey),
             (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
+            (
+                collection.state != RECEIVED or header.key == collection.key,
+                f"records for key {collection.key}, as when it was received",
+                header.key,
+            ),
             (len(header.sections) == questions, f"{questions} sections", len(header.sections)),
             *(
                 check

@@ -6,6 +6,10 @@ promises, is withheld: its estimates are not computed into anything, and its cou
 
 One whose estimates no honest crowd gives has a warning, and is held until the operator releases it:
 somebody made reports up, and then the crowd may be smaller than the guarantee counts on.
+
+A store that was restored from a backup does not know what was opened and published since. What that
+can have cost has an entry under a name that no batch has, ``LOST``: towards readers the ε of the
+smallest batch that is ever published, towards the analyzer the local one.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.survey import Question, Survey
 from shoal.values import Counts, Estimate, MeanEstimate
 
+LOST = "lost"  # instead of a batch's name: all that was opened since a backup that was restored
 RARE = 1e-6  # the probability that a batch of honest people is held, at most
 
 
@@ -159,9 +164,26 @@ class Ledger:
             connection.execute(sa.insert(ledger).values(entry))
             return self.collections.move_in(connection, collection, BUDGETED)
 
+    def enter_lost(self) -> None:
+        """Enter what every survey can have cost since the backup that this store is from."""
+        for survey in self.surveys.all():
+            least = survey.batches.minimum
+            entry = {
+                "survey": self.surveys.row(survey.id).number,
+                "batch": LOST,
+                "epsilon": survey.guarantee(least).epsilon,
+                "delta": survey.delta,
+                "valid": least,
+                "honest": survey.honest(least),
+                "released": 1,
+            }
+            with self.database.write() as connection:
+                add = self.database.insert(ledger).values(entry)
+                connection.execute(add.on_conflict_do_nothing())
+
     def entries(self, name: SurveyId) -> list[dict[str, Any]]:
         """What every batch tells about a person in it."""
-        mine = ledger.c.survey == self.surveys.row(name).number
+        mine = sa.and_(ledger.c.survey == self.surveys.row(name).number, ledger.c.batch != LOST)
         columns = [column for column in ledger.c if column.name != "survey"]
         query = sa.select(*columns).where(mine).order_by(ledger.c.batch)
         with self.database.read() as connection:
@@ -180,19 +202,23 @@ def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> dict[st
     ``epsilon`` is towards readers: of the ``batches`` whose estimates are published, and of
     ``batch``. ``analyzer_epsilon`` is towards the analyzer, who has ``opened`` withheld ones too.
     Where those are too small for any guarantee the local one is left; None if that is infinite.
+    What may be ``LOST`` counts as opened, and as the smallest batch, but not as one of the batches.
     """
     entry, done = ledger.c, results.c
     published = sa.select(done.batch).where(done.survey == row.number)
     released = sa.select(
-        sa.func.max(entry.epsilon), sa.func.count(), sa.func.min(entry.valid)
+        sa.func.max(entry.epsilon),
+        sa.func.count().filter(entry.batch != LOST),
+        sa.func.min(entry.valid),
     ).where(
         entry.survey == row.number,
         entry.released == 1,
-        sa.or_(entry.batch == batch, entry.batch.in_(published)),
+        sa.or_(entry.batch.in_((batch, LOST)), entry.batch.in_(published)),
     )
     epsilon, batches, smallest = connection.execute(released).one()
     local = row.survey.local_epsilon
-    every = sa.select(sa.func.max(sa.func.coalesce(entry.epsilon, local)), sa.func.count())
+    known = sa.case((entry.batch != LOST, entry.epsilon))
+    every = sa.select(sa.func.max(sa.func.coalesce(known, local)), sa.func.count())
     worst, opened = connection.execute(every.where(entry.survey == row.number)).one()
     return {
         "epsilon": epsilon,

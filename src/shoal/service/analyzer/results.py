@@ -36,6 +36,7 @@ from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.decode import unpacked
 from shoal.service.analyzer.ledger import (
+    LOST,
     Ledger,
     ReleaseDecision,
     estimated,
@@ -281,7 +282,8 @@ class SurveyResults:
     ``counts`` are the sums over all batches that were published with estimates, question by
     question, none if there is no batch; ``reports`` is how many reports those had. ``refused`` has
     the batches that were not what they claimed to be, and why; ``held`` those that no honest crowd
-    can have sent, and why, until the operator releases them.
+    can have sent, and why, until the operator releases them. ``restored``: from a backup, so that
+    batches that were published later may be missing, and are paid for in ``life``.
     """
 
     survey: Survey
@@ -291,6 +293,7 @@ class SurveyResults:
     life: Document
     counts: tuple[Counts, ...]
     reports: int
+    restored: bool = False
 
     def to_dict(self) -> Document:
         """Plain values."""
@@ -358,7 +361,13 @@ class SurveyResults:
 
     def _notes(self, bounds: Sequence[tuple[Question, float | None]]) -> Iterator[str]:
         smallest = int(self.life["smallest"])
-        if self.life["batches"] == 1:
+        if self.restored:
+            yield (
+                "the analyzer was restored from a backup: batches that it published since are "
+                f"missing, and the guarantee is that of the smallest there can be, with "
+                f"{smallest:,} valid reports"
+            )
+        elif self.life["batches"] == 1:
             yield f"one batch of {smallest:,} valid reports"
         else:
             yield (
@@ -506,7 +515,13 @@ class Results:
         )
         with self.database.read() as connection:
             rows = connection.execute(query.order_by(done.batch)).all()
+            lost = connection.execute(
+                sa.select(entry.epsilon, entry.valid).where(
+                    entry.survey == self.surveys.row(name).number, entry.batch == LOST
+                )
+            ).all()
         published = [row for row in rows if row.released]
+        debits = [*published, *lost]
         counts = [unpacked(bytes(row.cells), row.valid) for row in published]
         survey, every = self.surveys.get(name), self.collections.of(name)
         return SurveyResults(
@@ -526,10 +541,11 @@ class Results:
             ),
             life={
                 **self.ledger.spent(name),  # the analyzer has opened more than it has told
-                "epsilon": max((row.epsilon for row in published), default=None),
+                "epsilon": max((row.epsilon for row in debits), default=None),
                 "batches": len(published),
-                "smallest": min((row.valid for row in published), default=None),
+                "smallest": min((row.valid for row in debits), default=None),
             },
+            restored=bool(lost),
             counts=tuple(reduce(add, each) for each in zip(*counts, strict=True)),
             reports=sum(row.reports for row in published),
         )

@@ -16,7 +16,12 @@ import sqlalchemy as sa
 from shoal.sealing import SurveyId
 from shoal.service.db.database import SQLITE, Database
 from shoal.service.db.tables import surveys, tokens
-from shoal.service.errors import NotReadyError, SurveyInUseError, UnknownSurveyError
+from shoal.service.errors import (
+    NotReadyError,
+    SurveyInUseError,
+    UnknownSurveyError,
+    UnreadableError,
+)
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
 
@@ -165,6 +170,9 @@ class Surveys:
             row = connection.execute(sa.select(surveys).where(condition)).first()
         if row is None or bytes(row.configuration) == _REMOVED:
             raise UnknownSurveyError(name)
+        # What people agreed to is what its name is the hash of, whoever can write to the database.
+        if sha256(bytes(row.configuration)).digest() != bytes(row.id):
+            raise UnreadableError(f"survey {name}", "the configuration that its id is the hash of")
         survey = Survey.from_bytes(bytes(row.configuration))
         return SurveyRow(row.number, survey, Wire.of(survey))
 

@@ -715,6 +715,14 @@ class Archive:
         assert stream is not None  # noqa: S101 - a regular file
         return stream  # type: ignore[return-value] # it reads bytes
 
+    def require(self, digest: str | None) -> None:
+        """Refuse a backup that is not the one whose digest was written down, if one was."""
+        if digest is not None and digest != self.manifest.digest:
+            why = (
+                f"its digest is {self.manifest.digest}, not {digest}: it is another one, or changed"
+            )
+            raise damaged(self.path, why)
+
     def entry(self, path: str) -> Entry:
         """What the manifest says of a file that has to be there."""
         if path not in self.manifest.files:

@@ -3,11 +3,13 @@
 The archive is read to its end before anything is written. Then the database, what has to change in
 it, the files that it mentions after that, and the keys. The directory gets its name last.
 
-What comes back is older than what was lost. A shuffler that comes back must not release a report a
-second time among others: what it still waited with may have been released since, and then it is
-given up, because the difference between two releases is a crowd of its own, of any size. What was
-closed by then cannot grow any more, so that it is the same set whenever it is released. A key that
-was deleted must not come back at all. What that costs is in ``docs/operate/backup.md``.
+What comes back is older than what was lost. An analyzer does not know what it has published since,
+so its ledger gets an entry for the most that this can have cost. A shuffler that comes back must
+not release a report a second time among others: what it still waited with may have been released
+since, and then it is given up, because the difference between two releases is a crowd of its own,
+of any size. What was closed by then cannot grow any more, so that it is the same set whenever it is
+released. A key that was deleted must not come back at all. What that costs is in
+``docs/operate/backup.md``.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from shoal.service.clock import Clock, system_clock
 from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.db.leases import FREE
+from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import tags, tokens
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
@@ -137,6 +140,7 @@ def restore(
     identity: Path | None = None,
     first_number: int | None = None,
     migrate: bool = False,
+    digest: str | None = None,
     clock: Clock = system_clock,
     progress: Progress = lambda _done, _total: None,
 ) -> Restored:
@@ -144,10 +148,12 @@ def restore(
 
     ``waiting`` is for a shuffler only, and has to be said: ``keep`` states that no batch was
     closed since. ``unlock`` gives what opens the keys in a directory; ``identity`` is where the
-    identity is, if it is not with them; ``first_number`` is one that no key had.
+    identity is, if it is not with them; ``first_number`` is one that no key had. ``digest`` is that
+    of the backup, as it was written down elsewhere.
     """
     _refuse_full(directory)
     with backups.reading(backup) as archive:
+        archive.require(digest)
         _check(archive, store, waiting)
         manifest, now = archive.manifest, clock()
         archive.verify(progress)
@@ -164,11 +170,15 @@ def restore(
             if manifest.keys:  # what would keep them from going on is found at once
                 protection = unlock(home.keys)
                 keyring = home.keyring(protection, identity=identity, clock=lambda: now)
+                if keyring.fingerprint != ring.fingerprint:
+                    raise damaged(backup, f"its keys are those of {keyring.fingerprint}")
                 keyring.check_revival(number)
             with _database(archive, home, migrate=migrate) as database:
                 open_batches = _begun_anew(database, home)
                 if waiting == "drop":
                     _give_up(database, open_batches, now)
+                if manifest.role == "analyzer":
+                    AnalyzerStore(database, home.directory, clock).ledger.enter_lost()
                 _write_files(archive, database, home, progress)
                 keep = frozenset() if keyring is None else _kept_keys(database, home, keyring, now)
                 with database.read() as connection:
@@ -284,6 +294,7 @@ def _database(archive: Archive, home: Home, *, migrate: bool) -> Iterator[Databa
             with database.read() as connection:
                 if connection.exec_driver_sql("PRAGMA integrity_check").scalar() != "ok":
                     raise damaged(archive.path, "its database is damaged")
+        Surveys(database).all()  # one that was changed is refused
         yield database
 
 
