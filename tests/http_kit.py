@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 
 import httpx
@@ -54,3 +54,34 @@ def talk(url, request, *, pause=0.0, seconds=60.0):
         except OSError:
             pass
     return answer
+
+
+@contextmanager
+def dripping(first=b"HTTP/1.1 200 OK\r\nX-A: ", *, pause=0.02, most=1500):
+    """A server that begins an answer and goes on with a byte now and then; its address.
+
+    It gives up after so many bytes, so that whoever waits for the end fails, and does not hang.
+    """
+    over = Event()
+
+    def answer(connection):
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(first)
+            for _ in range(most):
+                if over.wait(pause):
+                    return
+                connection.sendall(b"x")
+
+    def accept():
+        with suppress(OSError):
+            while True:
+                Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from hashlib import sha256
 
+import httpx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +43,7 @@ from shoal.service.ops.health import State
 from shoal.service.ops.home import Home
 from shoal.service.ops.invitations import CodesFile, InvitationsError
 from shoal.service.ops.restore import restore
+from shoal.service.shuffler import codes as codes_module
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.codes import CodesRefusedError
 from shoal.service.shuffler.intake import sorted_upload
@@ -404,13 +408,72 @@ def test_an_address_may_send_any_number_for_people_invited_and_few_wrong_codes(i
     path, there = f"{invited.shuffler.path}/reports", {"headers": BYTES, "address": "203.0.113.9"}
     bodies = invited.bodies(range(30))
     assert ask(app, path, content=b"".join(bodies[:25]), **there).status_code == 202
-    wrong = [report + bytes(16) for report in invited.shuffler.reports(4)]
-    assert ask(app, path, content=b"".join(wrong), **there).status_code == 202
-    answer = ask(app, path, content=bodies[29], **there)
-    assert (answer.status_code, answer.json()["type"]) == (429, "urn:shoal:problem:too_many")
-    assert "wrong codes" in answer.json()["detail"]
-    elsewhere = ask(app, path, content=bodies[29], headers=BYTES, address="203.0.113.10")
-    assert elsewhere.status_code == 202
+    wrong = [report + bytes([each]) * 16 for each, report in enumerate(invited.shuffler.reports(4))]
+    assert ask(app, path, content=b"".join(wrong[:3]), **there).status_code == 202
+    for one in (wrong[3], b"".join(wrong), wrong[3] + bodies[29]):
+        answer = ask(app, path, content=one, **there)
+        assert (answer.status_code, answer.json()["type"]) == (429, "urn:shoal:problem:too_many")
+        assert "wrong codes" in answer.json()["detail"]
+        assert answer.json()["retry_after"] <= 1200, "until one more may be wrong"
+    assert ask(app, path, content=bodies[29], **there).status_code == 202
+    elsewhere = ask(app, path, content=wrong[3], headers=BYTES, address="203.0.113.10")
+    assert (elsewhere.status_code, elsewhere.json()["type"][18:]) == (403, CODE_UNKNOWN)
+
+
+def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
+    """The attack: 10,000 wrong codes in a body, twelve of them at once, from a school's address."""
+    looked_up = []
+    registered = codes_module._registered
+
+    def counted(connection, survey, hashes, *others):
+        looked_up.append(len(hashes))
+        return registered(connection, survey, hashes, *others)
+
+    monkeypatch.setattr(codes_module, "_registered", counted)
+    reports, (mine, next_one) = either.shuffler.forged(10_000), either.bodies([0, 1])
+    wrong = np.random.default_rng(1).bytes(10_000 * CODE_BYTES)
+    app, body = either.app, beside(reports, wrong)
+
+    async def at_once():
+        transport = httpx.ASGITransport(app, client=("203.0.113.9", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            path = f"{either.shuffler.path}/reports"
+            sending = [client.post(path, content=body, headers=BYTES) for _ in range(12)]
+            answers = await asyncio.gather(*sending)
+            return answers, await client.post(path, content=mine, headers=BYTES)
+
+    answers, pupil = asyncio.run(at_once())
+    assert pupil.status_code == 202
+    assert {answer.status_code for answer in answers} == {403, 429}
+    assert all(int(answer.headers.get("retry-after", 0)) <= 4 for answer in answers)
+    assert "no report was accepted" in answers[0].json()["detail"]
+    assert 12 * 100 <= sum(looked_up) <= 12 * 500 + 20, "no further than to the hundredth of each"
+    assert either.ask([next_one], address="203.0.113.9").status_code == 202
+    assert either.totals().spent == 2
+
+
+def test_codes_that_there_are_are_never_held_against_anybody(invited):
+    app = invited.shuffler.app(address_refusals=3)
+    path, there = f"{invited.shuffler.path}/reports", {"headers": BYTES, "address": "203.0.113.9"}
+    assert ask(app, path, content=invited.bodies([0])[0], **there).status_code == 202
+    spent = b"".join(invited.bodies([0] * 50))
+    for _ in range(2):
+        answer = ask(app, path, content=spent, **there)
+        assert {each["reason"] for each in answer.json()["refused"]} == {CODE_SPENT}
+    stranger = invited.shuffler.reports(1)[0] + bytes(CODE_BYTES)
+    assert ask(app, path, content=stranger, **there).status_code == 403, "and not yet 429"
+
+
+def test_a_few_wrong_codes_among_many_keep_the_others_from_nothing(invited):
+    bodies = invited.bodies(range(40))
+    reports = invited.shuffler.reports(99)
+    strangers = [report + bytes([each]) * CODE_BYTES for each, report in enumerate(reports)]
+    answer = invited.ask(bodies + strangers)
+    assert answer.status_code == 202
+    assert [each["index"] for each in answer.json()["refused"]] == list(range(40, 139))
+    one_more = strangers[0][:-1] + b"x"
+    answer = invited.ask([*strangers, one_more, *bodies])
+    assert (answer.status_code, answer.json()["type"][18:]) == (403, CODE_UNKNOWN)
 
 
 def test_an_open_survey_takes_a_hundred_reports_an_hour_of_one_address(shuffler):

@@ -223,7 +223,7 @@ def test_a_batch_that_would_fill_the_disk_is_not_fetched(analyzer, monkeypatch):
 
 
 def dripping(now, count, seconds, piece=b"x"):
-    def pieces():
+    async def pieces():
         for _ in range(count):
             now[0] += seconds
             yield piece
@@ -255,7 +255,9 @@ def test_many_small_pieces_cost_no_more_than_their_sum():
 
 def test_what_is_packed_is_not_unpacked():
     headers = {"Content-Encoding": "gzip"}
-    source = answering(lambda _request: httpx.Response(200, content=iter([b"x"]), headers=headers))
+    now = [0.0]
+    packed = dripping(now, 1, 0)(None).stream
+    source = answering(lambda _request: httpx.Response(200, stream=packed, headers=headers))
     with pytest.raises(SourceUnavailableError, match="compressed"):
         source.keys()
     with pytest.raises(SourceUnavailableError, match="compressed"), source.fetch(FIRST, "0") as got:

@@ -28,6 +28,7 @@ from shoal.service.errors import (
     StoreUnavailableError,
     UnknownBatchError,
 )
+from shoal.service.http import outgoing
 from shoal.service.opening import Pool
 from shoal.service.survey import Party
 from shuffler_kit import NOW, client_of, made, post
@@ -117,6 +118,17 @@ def test_directly_from_a_store(parties):
     source = DirectSource(shuffler.store, shuffler.survey.id)
     assert analyzer.collect(shuffler.survey, source).published
     assert not source.offers()
+
+
+def test_the_environment_says_nothing_about_whom_to_ask(parties, monkeypatch):
+    """A proxy that somebody left in it would see the token, or keys of its own could be shown."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    _, shuffler = parties
+    with serving(shuffler.app()) as url:
+        assert HttpSource(url, shuffler.survey.id, token_of(shuffler)).offers() == []
+        document = outgoing.whole(f"{url}/v1/keys", seconds=60, largest=1 << 16).content
+        assert document == shuffler.keyring.document()
 
 
 def test_nobody_there(parties):

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import httpx
 
 from shoal.service.analyzer.ledger import guaranteed
+from shoal.service.http.outgoing import NoAnswerError, whole
 from shoal.service.survey import Survey
 from shoal.service.survey.promise import MADE_UP, MadeUp, if_made_up
 
@@ -144,23 +145,13 @@ class Progress:
 UNREACHABLE = Progress(reachable=False)
 
 
-def ask_shuffler(survey: Survey, transport: httpx.BaseTransport | None = None) -> Progress:
+def ask_shuffler(survey: Survey, transport: httpx.AsyncBaseTransport | None = None) -> Progress:
     """What the survey's shuffler says now."""
     url = f"{survey.shuffler.url.rstrip('/')}/v1/surveys/{survey.id}/progress"
-    headers = {"Accept-Encoding": "identity"}
     try:
-        with (
-            httpx.Client(transport=transport, timeout=_TIMEOUT, headers=headers) as client,
-            client.stream("GET", url) as response,
-        ):
-            response.raise_for_status()
-            body = b""
-            for piece in response.iter_raw(_LARGEST):
-                body += piece
-                if len(body) > _LARGEST:
-                    return UNREACHABLE
-            return Progress.of(json.loads(body))
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+        answer = whole(url, seconds=_TIMEOUT, largest=_LARGEST, transport=transport)
+        return Progress.of(json.loads(answer.content)) if answer.is_success else UNREACHABLE
+    except (NoAnswerError, ValueError, RecursionError):
         return UNREACHABLE
 
 

@@ -142,7 +142,7 @@ class AnalyzerParty:
         self.database.close()
 
 
-class Line(httpx.BaseTransport):
+class Line(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """The network between everybody and the shuffler.
 
     ``faults`` are used up one a request: the request is lost (before), the answer is lost (after),
@@ -153,6 +153,10 @@ class Line(httpx.BaseTransport):
         self.shuffler = None
         self.faults = deque()
         self.killed = False
+
+    async def handle_async_request(self, request):
+        # In a thread: the shuffler answers in a loop of its own.
+        return await asyncio.to_thread(self.handle_request, request)
 
     def handle_request(self, request):
         fault = self.faults.popleft() if self.faults else OK
@@ -170,13 +174,17 @@ class Line(httpx.BaseTransport):
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
 
-class _Torn(httpx.SyncByteStream):
+class _Torn(httpx.SyncByteStream, httpx.AsyncByteStream):
     def __init__(self, body):
         self._body = body
 
     def __iter__(self):
         yield self._body[: len(self._body) // 2]
         raise httpx.ReadError("torn")
+
+    async def __aiter__(self):
+        for piece in self:
+            yield piece
 
 
 def survey_of(name, fingerprints, *, k, minimum, target, small="carry", epsilon=1.0):

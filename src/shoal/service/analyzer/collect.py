@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from shoal.errors import InvalidArgumentError, ShoalError
@@ -34,7 +36,7 @@ from shoal.service.analyzer.decode import LocalRecords, Records, decode, joined
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
 from shoal.service.analyzer.source import BatchSource, discard, download, path_of
-from shoal.service.analyzer.store import AnalyzerStore
+from shoal.service.analyzer.store import AnalyzerStore, may_come
 from shoal.service.analyzer.tables import (
     BUDGETED,
     HELD,
@@ -122,7 +124,8 @@ class Pass:
 class Collector:
     """Works on one survey; any number of them may, in any number of processes.
 
-    Records are opened in the processes of the ``pool``, or by a ``cluster``.
+    Records are opened in the processes of the ``pool``, or by a ``cluster``. No further batch is
+    begun once it is ``stopped``.
     """
 
     store: AnalyzerStore
@@ -132,6 +135,7 @@ class Collector:
     pool: Pool
     talk_seconds: float = TALK_SECONDS
     cluster: Cluster | None = None
+    stopped: Callable[[], bool] = lambda: False
 
     def step(self) -> Pass:
         """Take every batch as far as it goes."""
@@ -143,7 +147,7 @@ class Collector:
         leased = 0
         for waiting in self.store.collections.of(self.survey.id):
             late = waiting.state in _TALKING and time.monotonic() > talking_ends
-            if waiting.finished or late:
+            if waiting.finished or late or self.stopped():
                 continue
             try:
                 collection = self.store.collections.claim(waiting)
@@ -413,33 +417,54 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
     _key_lists: dict[str, int] = field(default_factory=dict, init=False)
     _gone: frozenset[int] = field(default=frozenset(), init=False)
     _tidied: int = field(default=-HOUR, init=False)
+    _closed: Event = field(default_factory=Event, init=False)
 
     def step(self) -> bool:
         """One pass over everything; whether anything went on."""
         return any(self.collect().values())
 
-    def collect(self, surveys: Iterable[Survey] | None = None) -> dict[str, Pass]:
+    def collect(self, surveys: Sequence[Survey] | None = None) -> dict[str, Pass]:
         """One pass over the batches of these surveys, or of all; by the survey's name.
 
         What goes wrong with one of them is in its own pass, and keeps no other waiting.
         """
-        known = self.store.surveys.all()
-        self._tend_keys(known)
+        known = self._tend()
+        shufflers: dict[str, list[Survey]] = defaultdict(list)
+        for survey in known if surveys is None else surveys:
+            shufflers[survey.shuffler.url].append(survey)
+        with ThreadPoolExecutor(max(1, len(shufflers))) as threads:
+            try:
+                passes = list(threads.map(self._passes, shufflers.values()))
+            except (KeyboardInterrupt, SystemExit):
+                self.close()  # or the threads would wait for shufflers that answer slowly
+                raise
+        return {name: done for each in passes for name, done in each.items()}
+
+    def _passes(self, surveys: Sequence[Survey]) -> dict[str, Pass]:
+        """One pass over surveys of one shuffler, by their names; noted if all lists came."""
+        passes = {str(survey.id): self._pass(survey) for survey in surveys}
         now = self.clock()
-        if not 0 <= now - self._tidied < HOUR:
-            self.store.tokens.forget_ended(believed=self.steady())
-            self._tidied = now
-        return {
-            str(survey.id): self._pass(survey) for survey in (known if surveys is None else surveys)
-        }
+        living = [survey for survey in surveys if may_come(survey, now)]
+        if living and not any("" in passes[str(survey.id)].problems for survey in living):
+            with suppress(StoreUnavailableError):  # then its age grows, which is told
+                self.store.last_passes.note(living[0].shuffler.url, now)
+        return passes
 
     def _pass(self, survey: Survey) -> Pass:
         try:
             if survey.id not in self._collectors:
-                source = self.sources(survey)
+                source, stopped = self.sources(survey), self._closed.is_set
                 self._collectors[survey.id] = Collector(
-                    self.store, self.keyring, survey, source, self.pool, cluster=self.cluster
+                    self.store,
+                    self.keyring,
+                    survey,
+                    source,
+                    self.pool,
+                    cluster=self.cluster,
+                    stopped=stopped,
                 )
+                if stopped():  # who closes may not have seen this one
+                    source.close()
             done = self._collectors[survey.id].step()
             self._fetch_key_list(survey)
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait
@@ -452,34 +477,71 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         return done
 
     def run(self, stop: Event) -> None:
-        """Work until told to stop; what is unavailable for a while is tried again.
+        """Work until told to stop, on every shuffler in a thread of its own.
 
-        A defect is written down and does not end it.
+        So no shuffler keeps another's surveys waiting, however slowly it answers. At the end nobody
+        waits for an answer any more; what else was begun is finished.
+        """
+        threads: dict[str, Thread] = {}
+
+        def start() -> float:
+            for url in {survey.shuffler.url for survey in self._tend()} - threads.keys():
+                work = partial(self._follow, url)
+                threads[url] = Thread(target=self._repeat, args=(work, stop), name="collecting")
+                threads[url].start()
+            return self.interval
+
+        try:
+            self._repeat(start, stop)
+        finally:
+            self.close()
+            for thread in threads.values():
+                thread.join()
+
+    def _repeat(self, work: Callable[[], float], stop: Event) -> None:
+        """Do some work until told to stop, each time after so many seconds as it says.
+
+        What is unavailable for a while is tried again. A defect is written down and ends nothing.
         """
         while not stop.is_set():
             wait = self.interval
             try:
-                passes = self.collect().values()
-                if any(passes):
-                    continue
-                if any(each.leased for each in passes):  # whoever has them may have died
-                    wait = min(wait, _WHILE_LEASED)
+                wait = work()
             except ShoalError as error:
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
             except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
                 _log.exception("collecting_failed")
                 wait = _AFTER_FAILURE
-            stop.wait(wait)
+            if wait:
+                stop.wait(wait)
+
+    def _follow(self, url: str) -> float:
+        """One pass over the surveys of a shuffler; seconds until the next."""
+        mine = [survey for survey in self.store.surveys.all() if survey.shuffler.url == url]
+        passes = self._passes(mine).values()
+        if any(passes):
+            return 0.0
+        leased = any(each.leased for each in passes)  # whoever has them may have died
+        return min(self.interval, _WHILE_LEASED) if leased else self.interval
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Leave everything to others, and close the connections."""
-        for collector in self._collectors.values():
+        """Leave everything to others, and wait for no answer any more; called from any thread."""
+        self._closed.set()
+        for collector in [*self._collectors.values()]:
             collector.source.close()
-        self._collectors.clear()
+
+    def _tend(self) -> list[Survey]:
+        """See to keys and tokens, whose time passes; all surveys."""
+        surveys, now = self.store.surveys.all(), self.clock()
+        self._tend_keys(surveys)
+        if not 0 <= now - self._tidied < HOUR:
+            self.store.tokens.forget_ended(believed=self.steady())
+            self._tidied = now
+        return surveys
 
     def _tend_keys(self, surveys: Iterable[Survey]) -> None:
         """Keys change in time; those that batches may still need are kept until these are open."""

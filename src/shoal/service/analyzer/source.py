@@ -8,17 +8,19 @@ read from a file when it is needed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from shoal.errors import InvalidArgumentError, MissingExtraError, ShoalError
 from shoal.sealing import SurveyId
@@ -32,6 +34,7 @@ from shoal.service.errors import (
     ServiceError,
     UnknownBatchError,
 )
+from shoal.service.http import outgoing
 from shoal.service.keyring.secrets import exposed
 from shoal.service.survey import Survey
 
@@ -39,6 +42,8 @@ try:
     import httpx
 except ImportError:
     raise MissingExtraError("collecting from a shuffler", "server") from None
+
+Made = TypeVar("Made")
 
 LARGEST = 16 << 30  # bytes of a batch that is fetched at all
 LARGEST_ANSWER = 8 << 20
@@ -99,16 +104,18 @@ class BatchSource(Protocol):
         """The list of keys that the shuffler shows to everybody, if it shows one."""
 
     def close(self) -> None:
-        """Close connections, if there are any."""
+        """End what is under way, and ask nothing any more; called from any thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
     """How slow a shuffler may be, in seconds, and in bytes a second once ``grace`` is over.
 
-    ``silence`` is the longest without a byte, ``listing`` the longest for all pages of a list.
+    ``head`` is the longest until the head of an answer is whole, ``silence`` the longest without a
+    byte, ``listing`` the longest for all pages of a list.
     """
 
+    head: float = 30.0
     silence: float = _TIMEOUT
     grace: float = 60.0
     rate: float = 100_000.0
@@ -117,7 +124,11 @@ class Timeouts:
 
 
 class HttpSource:
-    """The batches of one survey at a shuffler; ``token`` is the collector's bearer token."""
+    """The batches of one survey at a shuffler; ``token`` is the collector's bearer token.
+
+    Every exchange has a connection and an event loop of its own, and can be ended at any moment:
+    by its time, or by :meth:`close`.
+    """
 
     def __init__(
         self,
@@ -125,26 +136,25 @@ class HttpSource:
         survey: SurveyId,
         token: str,
         *,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
         self._where = url.rstrip("/")
         self._batches = f"{self._where}/v1/surveys/{survey}/batches"
         self._survey = survey
         self._timeouts = timeouts or Timeouts()
-        # Redirects are not followed: the token is for this address. Nothing is unpacked: what is
-        # small on its way may be large here.
-        self._client = httpx.Client(
-            transport=transport,
-            timeout=self._timeouts.silence,
-            follow_redirects=False,
-            headers={"Accept-Encoding": "identity"},
-        )
+        self._transport = transport
         self._headers = {"Authorization": f"Bearer {token}"}
+        self._task: asyncio.Task[Any] | None = None
+        self._closed = False
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """End what is under way, and ask nothing any more; called from any thread."""
+        self._closed = True
+        task = self._task
+        if task is not None:
+            with suppress(RuntimeError):  # its loop has ended by itself
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
     def offers(self) -> list[Offer]:
         """Batches that can be collected now: all of them, or the first ``MOST_OFFERS``."""
@@ -195,11 +205,11 @@ class HttpSource:
     def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
         """The bytes of a batch, in pieces."""
         headers = {**self._headers, "Shoal-Request": request}
-        with self._reached():  # noqa: SIM117 - what goes wrong inside is said outside
-            with self._client.stream("GET", f"{self._batches}/{batch}", headers=headers) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise self._refusal(answer, self._read(answer), batch)
-                yield self._pieces(answer)
+        address = f"{self._batches}/{batch}"
+        with self._exchange("GET", address, headers=headers) as (answer, pieces):
+            if answer.status_code != httpx.codes.OK:
+                raise self._refusal(answer, _cut(pieces), batch)
+            yield pieces
 
     def acknowledge(self, batch: str, request: str, digest: str) -> None:
         """The batch has arrived."""
@@ -212,48 +222,94 @@ class HttpSource:
         return self._answer("GET", f"{self._where}/v1/keys")
 
     def _answer(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
-        with self._reached(), self._client.stream(method, address, **options) as answer:
-            body = self._read(answer)
+        with self._exchange(method, address, **options) as (answer, pieces):
+            body = _cut(pieces)
             if not answer.is_success:
                 raise self._refusal(answer, body, batch)
             if len(body) > LARGEST_ANSWER:
                 raise self._nonsense(f"an answer of more than {LARGEST_ANSWER} bytes")
             return body
 
-    def _read(self, answer: httpx.Response) -> bytes:
-        """A short body; a longer one is cut after what is allowed."""
-        pieces, length = [], 0
-        for piece in self._pieces(answer):
-            pieces.append(piece)
-            length += len(piece)
-            if length > LARGEST_ANSWER:
-                break
-        return b"".join(pieces)
-
-    def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
-        """A body in pieces of a sensible size, as long as it comes fast enough."""
-        if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise self._nonsense("a compressed answer, which was not requested")
-        allowed, began = self._timeouts, self._timeouts.clock()
-        waiting, length, total = [], 0, 0
-        for piece in answer.iter_bytes():
-            waiting.append(piece)
-            length += len(piece)
-            total += len(piece)
-            if allowed.clock() - began > allowed.grace + total / allowed.rate:
-                raise self._nonsense(f"fewer than {allowed.rate:,.0f} bytes a second")
-            if length >= _PIECE:
-                yield b"".join(waiting)
-                waiting, length = [], 0
-        yield b"".join(waiting)
-
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _exchange(
+        self,
+        method: str,
+        address: str,
+        **options: Any,  # noqa: ANN401 - what httpx takes
+    ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
+        """An answer whose head is there, and its body in pieces; closed at the end."""
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            asking = outgoing.client(self._transport, silence=self._timeouts.silence)
+            run = partial(self._run, loop)
+            try:
+                sending = asking.send(asking.build_request(method, address, **options), stream=True)
+                late = f"no whole head of an answer within {self._timeouts.head:g} seconds"
+                answer = run(sending, self._timeouts.head, late)
+                try:
+                    yield answer, self._pieces(answer, run)
+                finally:
+                    loop.run_until_complete(answer.aclose())
+            except httpx.InvalidURL as error:
+                raise SourceUnavailableError(self._where, str(error)) from error
+            finally:
+                loop.run_until_complete(asking.aclose())
+
+    def _run(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, Made],
+        seconds: float,
+        late: str,
+    ) -> Made:
+        """What comes of some work, unless it is late, or this is closed meanwhile."""
+
+        async def bounded() -> Made:
+            self._task = asyncio.current_task()  # before the look: who closes looks after it
+            async with asyncio.timeout(0 if self._closed else seconds):
+                return await work
+
         try:
-            yield
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return loop.run_until_complete(bounded())
+        except (TimeoutError, asyncio.CancelledError):
+            if self._closed:
+                reason = "collecting ends here, and nobody waits for it"
+                raise SourceUnavailableError(self._where, reason) from None
+            raise self._nonsense(late) from None
+        except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise SourceUnavailableError(self._where, reason) from error
+        finally:
+            self._task = None
+
+    def _pieces(
+        self, answer: httpx.Response, run: Callable[[Coroutine[Any, Any, bytes], float, str], bytes]
+    ) -> Iterator[bytes]:
+        """A body in pieces of a sensible size, as long as it comes fast enough."""
+        if outgoing.is_packed(answer):
+            raise self._nonsense("a compressed answer, which was not requested")
+        allowed, began, total = self._timeouts, self._timeouts.clock(), 0
+        slow = f"fewer than {allowed.rate:,.0f} bytes a second"
+
+        async def piece(body: AsyncIterator[bytes], end: int) -> bytes:
+            nonlocal total
+            waiting = []
+            async for received in body:
+                waiting.append(received)
+                total += len(received)
+                if allowed.clock() > began + allowed.grace + total / allowed.rate:
+                    raise self._nonsense(slow)
+                if total >= end:
+                    break
+            return b"".join(waiting)
+
+        body, more = answer.aiter_bytes(), True
+        while more:
+            end = total + _PIECE
+            # Also what is no byte of the body takes time: lengths of chunks, lines behind it.
+            left = began + allowed.grace + end / allowed.rate - allowed.clock()
+            yield run(piece(body, end), left, slow)
+            more = total >= end
 
     def _refusal(self, answer: httpx.Response, body: bytes, batch: str) -> ServiceError:
         kind, detail = _problem(body)
@@ -276,6 +332,16 @@ class HttpSource:
 
     def _nonsense(self, what: str) -> SourceUnavailableError:
         return SourceUnavailableError(self._where, f"it sent {what}")
+
+
+def _cut(pieces: Iterator[bytes]) -> bytes:
+    """A short body; a longer one is cut after what is allowed."""
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > LARGEST_ANSWER:
+            break
+    return bytes(body)
 
 
 def _problem(body: bytes) -> tuple[str, str]:
@@ -486,6 +552,7 @@ def sources(
 def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:
     """Refuse a token for which the shuffler of a survey gives no list of batches."""
     token = tokens.token(survey, known)
-    timeouts = Timeouts(silence=_TRIAL, listing=_TRIAL)
-    with closing(HttpSource(survey.shuffler.url, survey.id, token, timeouts=timeouts)) as source:
-        source.check()
+    timeouts = Timeouts(
+        head=_TRIAL, silence=_TRIAL, grace=_TRIAL, rate=LARGEST_ANSWER, listing=_TRIAL
+    )
+    HttpSource(survey.shuffler.url, survey.id, token, timeouts=timeouts).check()

@@ -9,7 +9,10 @@ keys: if there are more, the oldest go, or none could take over any more.
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collections
@@ -18,7 +21,14 @@ from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
 from shoal.service.db.database import POSTGRESQL, Database, StoreId
-from shoal.service.db.files import create_directory, disk, remove
+from shoal.service.db.files import (
+    create_directory,
+    disk,
+    fresh_name,
+    remove,
+    sync_directory,
+    write_durably,
+)
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
@@ -27,9 +37,48 @@ from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.keyring import Keyring
 from shoal.service.keyring.key_list import MOST_KEYS
+from shoal.service.survey import Survey
 
 TREE = "analyzer"
+LAST_PASSES = "last-passes"
+_MINUTE = 60
 _OWN = 3  # keys of every suite: the one in use, the one to come, and the one that expired last
+
+
+def may_come(survey: Survey, now: int) -> bool:
+    """Whether its shuffler may still close a batch."""
+    return now <= survey.not_after + survey.batches.max_age
+
+
+@dataclass(frozen=True)
+class LastPasses:
+    """When all batches of a shuffler were last gone through, to the minute, in a file.
+
+    A shuffler that answers slowly, or not at all, shows by that; so does an analyzer that hangs.
+    """
+
+    directory: Path
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    def read(self) -> dict[str, int]:
+        """The moments, by the shuffler's address."""
+        with disk("reading the last passes"):
+            try:
+                moments = json.loads((self.directory / LAST_PASSES).read_bytes())
+            except (FileNotFoundError, ValueError):
+                return {}
+        return {str(url): int(moment) for url, moment in moments.items()}
+
+    def note(self, shuffler: str, now: int) -> None:
+        """A pass has ended now."""
+        with self._lock, disk("noting a pass"):
+            moments = self.read()
+            if 0 <= now - moments.get(shuffler, -_MINUTE) < _MINUTE:
+                return
+            draft = self.directory / f"{LAST_PASSES}.{fresh_name()}"
+            write_durably(draft, json.dumps(moments | {shuffler: now}).encode())
+            draft.replace(self.directory / LAST_PASSES)
+            sync_directory(self.directory)
 
 
 class AnalyzerStore:
@@ -48,6 +97,7 @@ class AnalyzerStore:
         self._database = database
         self.clock = clock
         self.incoming = create_directory(directory / "incoming")
+        self.last_passes = LastPasses(directory)
         self.surveys = Surveys(database, TRACES)
         self.tokens = Tokens(database, clock, self.surveys)
         self.key_lists = KeyLists(database, clock)

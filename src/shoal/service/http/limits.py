@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
@@ -37,6 +37,7 @@ BY_ADDRESS = (
     "address_reports",
     "address_refusals",
 )
+_REFUSALS = b"refusals"
 _DAY = 86400.0
 _HOUR = 3600.0
 LEAST_REPORTS = 100  # of an hour, so that the largest part of them says anything
@@ -61,8 +62,9 @@ class Limits:
     it is committed. Of one address: ``address_connections``, ``address_requests`` and
     ``address_bytes`` at once, and ``address_rate`` reports a second after a first
     ``address_burst``; an hour, ``address_reports`` to surveys that anybody may answer, and
-    ``address_refusals`` of wrong codes, after which none is looked at. A rate of None is for a
-    service behind a proxy, where all requests come from one address, and nothing is limited by it.
+    ``address_refusals`` wrong codes, after which a request is refused at its first. A rate of None
+    is for a service behind a proxy, where all requests come from one address, and nothing is
+    limited by it.
     This machine's own addresses are not limited unless ``limit_loopback``: a proxy may be on the
     same machine.
     """
@@ -252,15 +254,21 @@ class Addresses:
         wait = self._take(b"reports", key, reports, most / _HOUR, most, full=-1.0)
         _refuse(wait, _TOO_MANY_OPEN)
 
-    def check_refusals(self, key: Networks) -> None:
-        """Refuse whoever has shown too many wrong codes."""
+    def refusals_left(self, key: Networks) -> float:
+        """How many wrong codes may be shown now; any number where nobody is limited."""
         most = self.limits.address_refusals
-        _refuse(self._take(b"refusals", key, 0, most / _HOUR, most, full=0.0), _TOO_MANY_WRONG)
+        levels = self._levels(_REFUSALS, key, most / _HOUR)
+        return min((most * scale - missing for _, missing, scale in levels), default=math.inf)
 
     def charge_refusals(self, key: Networks, codes: int) -> None:
-        """Count wrong codes."""
+        """Count wrong codes, up to what may be shown: nobody waits for hours after others."""
         most = self.limits.address_refusals
-        self._take(b"refusals", key, codes, most / _HOUR, most, full=math.inf)
+        self._keep(self._levels(_REFUSALS, key, most / _HOUR), codes, most)
+
+    def refuse_codes(self, key: Networks) -> None:
+        """Refuse, unless one more wrong code may be shown."""
+        left, most = self.refusals_left(key), self.limits.address_refusals
+        _refuse(max(0.0, 1 - left) * _HOUR / most, _TOO_MANY_WRONG)
 
     def _take(
         self, bucket: bytes, key: Networks, tokens: int, rate: float, burst: int, *, full: float
@@ -269,21 +277,32 @@ class Addresses:
 
         They are not refused while at most ``full`` tokens are missing.
         """
-        now, wait = self.timer(), 0.0
-        missing: dict[bytes, float] = {}
-        for network, scale in zip(key or (), _SCALES, strict=False):
-            tokens_missing, since = self._missing.pop(bucket + network, (0.0, now))
-            tokens_missing = max(0.0, tokens_missing - (now - since) * rate * scale)
-            missing[bucket + network] = tokens_missing
-            if tokens_missing > full and tokens_missing + tokens > burst * scale:
+        wait, levels = 0.0, self._levels(bucket, key, rate)
+        for _, missing, scale in levels:
+            if missing > full and missing + tokens > burst * scale:
                 most = burst * scale - tokens
                 most = max(0, most) if full >= 0 else most
-                wait = max(wait, (tokens_missing - most) / (rate * scale))
-        taken = 0 if wait else tokens
-        self._missing.update((each, (lacks + taken, now)) for each, lacks in missing.items())
+                wait = max(wait, (missing - most) / (rate * scale))
+        self._keep(levels, 0 if wait else tokens, math.inf)
+        return wait
+
+    def _levels(self, bucket: bytes, key: Networks, rate: float) -> list[tuple[bytes, float, int]]:
+        """A bucket of every network: its name, what is missing of it now, and its scale."""
+        now, levels = self.timer(), []
+        for network, scale in zip(key or (), _SCALES, strict=False):
+            missing, since = self._missing.get(bucket + network, (0.0, now))
+            missing = max(0.0, missing - (now - since) * rate * scale)
+            levels.append((bucket + network, missing, scale))
+        return levels
+
+    def _keep(self, levels: Sequence[tuple[bytes, float, int]], tokens: int, most: float) -> None:
+        """Note that so many more are missing, but no more than this of one address."""
+        now = self.timer()
+        for name, missing, scale in levels:
+            self._missing[name] = min(missing + tokens, most * scale), now
+            self._missing.move_to_end(name)
         while len(self._missing) > self.limits.addresses:
             self._missing.popitem(last=False)
-        return wait
 
     def key(self, address: str | None) -> Networks:
         """What stands for an address today; None for one that is not limited."""

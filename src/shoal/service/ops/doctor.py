@@ -19,10 +19,12 @@ import httpx
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
 from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, try_token
+from shoal.service.analyzer.store import may_come
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
+from shoal.service.http import outgoing
 from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import ROLES, unverified
 from shoal.service.ops import health
@@ -132,7 +134,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
         return
     yield ok("token file", f"{tokens.path} is there")
     for survey in party.surveys:
-        if now > survey.not_after + survey.batches.max_age:
+        if not may_come(survey, now):
             continue
         name = f"token for survey {str(survey.id)[:12]}"
         try:
@@ -232,17 +234,10 @@ class Remote:
 
     def _get(self, path: str) -> httpx.Response | None:
         """The answer with its status, date and body; none if it does not come to an end."""
-        body = bytearray()
         try:
-            with httpx.stream("GET", self.url + path, timeout=_TIMEOUT, trust_env=False) as answer:
-                for piece in answer.iter_bytes():
-                    body += piece
-                    if len(body) > _LARGEST:
-                        return None
-        except (httpx.HTTPError, httpx.InvalidURL):
+            return outgoing.whole(self.url + path, seconds=_TIMEOUT, largest=_LARGEST)
+        except outgoing.NoAnswerError:
             return None
-        date = {name: answer.headers[name] for name in ("Date",) if name in answer.headers}
-        return httpx.Response(answer.status_code, headers=date, content=bytes(body))
 
 
 def apart(parties: Sequence[Examined]) -> Iterator[Finding]:

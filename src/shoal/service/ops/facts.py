@@ -10,7 +10,7 @@ import math
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
-from shoal.service.analyzer.store import AnalyzerStore, longest_carried
+from shoal.service.analyzer.store import AnalyzerStore, LastPasses, longest_carried, may_come
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import tables as common
 from shoal.service.db.database import Database, StoreId
@@ -56,6 +56,10 @@ _LEDGER_FIGURES = (
 )
 _TEND = "start the worker (or the analyzer) with the identity: it renews the keys and their list"
 _START_WORKER = "start a worker: shoal serve worker DIR"
+_NOT_PASSED = (
+    "start the analyzer (or run shoal collect); if it runs, its log says why that shuffler's lists "
+    "do not come"
+)
 _REACH = "devices cannot send: check that a worker runs, and that it reaches the analyzer's address"
 _AHEAD = (
     "devices refuse it: correct the clocks here and at the analyzer; a worker then fetches "
@@ -108,7 +112,16 @@ def store_facts(
             fact("opening", lambda: _shuffler_waits(database, surveys, clock())),
         ]
     else:
-        facts.append(fact("collecting", lambda: _analyzer_waits(database)))
+        passes = LastPasses(home.directory)
+        facts += [
+            fact("collecting", lambda: _analyzer_waits(database)),
+            fact(
+                "last pass",
+                lambda: pass_findings(surveys.all(), passes.read(), clock()),
+                ready=True,
+                metrics=lambda: pass_metrics(surveys.all(), passes.read(), clock()),
+            ),
+        ]
     if keyring is not None:
         facts.append(fact("secrets", lambda: _waits_in_vain(home, keyring, database)))
     return facts
@@ -463,6 +476,35 @@ def _analyzer_waits(database: Database) -> Iterator[Finding]:
     else:
         plural = "es" * (len(batches) != 1)
         yield ok("collecting", f"{len(batches)} batch{plural} so far, nothing waits")
+
+
+def pass_findings(
+    surveys: Iterable[Survey], passes: Mapping[str, int], now: int
+) -> Iterator[Finding]:
+    """When every shuffler was last gone through whole; results are shown in any case."""
+    for url, age in _pass_ages(surveys, passes, now).items():
+        if age <= _STUCK:
+            yield ok("last pass", f"{url} {duration(age)} ago")
+            continue
+        detail = f"{url} {duration(age)} ago" if math.isfinite(age) else f"{url} never"
+        yield warn("last pass", detail, _NOT_PASSED)
+
+
+def pass_metrics(
+    surveys: Iterable[Survey], passes: Mapping[str, int], now: int
+) -> Iterable[Metric]:
+    """The same in seconds."""
+    ages = _pass_ages(surveys, passes, now)
+    yield family("last_pass_age_seconds", [({"shuffler": url}, age) for url, age in ages.items()])
+
+
+def _pass_ages(surveys: Iterable[Survey], passes: Mapping[str, int], now: int) -> dict[str, float]:
+    """By the address of every shuffler that may still close a batch; infinite for none.
+
+    What a wrong clock noted ahead of time is as old as it is ahead.
+    """
+    urls = sorted({survey.shuffler.url for survey in surveys if may_come(survey, now)})
+    return {url: abs(now - passes[url]) if url in passes else math.inf for url in urls}
 
 
 def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator[Finding]:

@@ -88,6 +88,9 @@ FIGURES = {
         "The same towards the analyzer, who also opens withheld batches; infinite: no guarantee."
     ),
     "published_batches": "Batches with published estimates.",
+    "last_pass_age_seconds": (
+        "Seconds since all batches of a shuffler were last gone through; infinite: never."
+    ),
     "collections": "Batches requested from the shuffler, by state.",
     "rejected_records": "Records left out of all batches, by reason, to two digits.",
 }

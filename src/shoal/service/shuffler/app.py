@@ -159,6 +159,7 @@ def shuffler_app(
     intake = Intake(
         keyring=keyring,
         commit=commit,
+        codes=store.codes,
         limits=limits,
         addresses=Addresses(limits),
         room=Room(limits),

@@ -303,6 +303,17 @@ class Codes:
             spent = {hashed: bound for hashed, (_, bound) in states.items()} | waiting
             self._insert(connection, row.number, sorted((pairs[each], spent[each]) for each in old))
 
+    def unknown(self, row: SurveyRow, shown: bytes, most: int) -> int:
+        """How many codes are none of this survey; no further ones are looked at after so many."""
+        count = 0
+        with self.database.read() as connection:
+            for start in range(0, len(shown), _AT_ONCE * CODE_BYTES):
+                part = set(hashes_of(shown[start : start + _AT_ONCE * CODE_BYTES]))
+                count += len(part) - len(_registered(connection, row.number, sorted(part)))
+                if count >= most:
+                    return most
+        return count
+
     def totals(self, survey: SurveyId) -> CodeTotals:
         """How many there are; the spent ones are as many after one is revoked or replaced."""
         row = self._invited(survey)

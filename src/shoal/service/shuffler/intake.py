@@ -30,13 +30,14 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import Plain
-from shoal.service.admission import CODE_PROBLEMS
+from shoal.service.admission import CODE_PROBLEMS, CODE_UNKNOWN
 from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
@@ -45,6 +46,7 @@ from shoal.service.http.limits import Addresses, Bursts, Limits, Networks, Room
 from shoal.service.http.openapi import BYTES, EVERYBODY, JSON, SURVEY_PATH, Application
 from shoal.service.http.problems import Observe, Problem, ProblemError, answer_to, unobserved
 from shoal.service.keyring import Keyring
+from shoal.service.shuffler.codes import Codes
 from shoal.service.shuffler.reports import Arrival, Reports
 from shoal.service.wire import VERSION, Wire
 
@@ -52,6 +54,7 @@ REPORTS_PATH = f"{SURVEY_PATH}/reports"
 UNKNOWN_VERSION = "unknown_version"
 UNKNOWN_KEY = "unknown_key"
 _NUMBERS = 256
+_WRONG_CODES = 100  # of one body; its sender has other invitations than this survey's
 _BURST = 0.5  # of an hour's reports from one network: worth a line in the log
 
 _log = logging.getLogger(__name__)
@@ -71,14 +74,11 @@ class Upload:
     refused: dict[str, list[int]]
     places: Sequence[Sequence[int]]
 
-    def refuse(self, refused: Sequence[Mapping[str, Sequence[int]]]) -> int:
-        """Add what the store refused of each arrival, by positions in it; how many those were."""
-        count = 0
+    def refuse(self, refused: Sequence[Mapping[str, Sequence[int]]]) -> None:
+        """Add what the store refused of each arrival, by positions in it."""
         for places, reasons in zip(self.places, refused, strict=True):
             for reason, positions in reasons.items():
                 self.refused.setdefault(reason, []).extend(places[at] for at in positions)
-                count += len(positions)
-        return count
 
     def document(self) -> dict[str, Plain]:
         """The answer to the sender: the same bytes for new reports and for duplicates."""
@@ -275,6 +275,7 @@ class Intake:
 
     keyring: Keyring
     commit: GroupCommit
+    codes: Codes
     limits: Limits
     addresses: Addresses
     room: Room
@@ -291,8 +292,6 @@ class Intake:
         if now > survey.not_after:
             raise SurveyClosedError(str(survey.id), "it is over")
         code_bytes = survey.admission.code_bytes
-        if code_bytes and key is not None:
-            self.addresses.check_refusals(key)
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self.room.entered(key) as hold:
             body = await requests.read(
@@ -305,7 +304,9 @@ class Intake:
                 most=limits.reports,
                 code_bytes=code_bytes,
             )
-            if not code_bytes:
+            if code_bytes:
+                await self._sift(row, upload, key)
+            else:
                 if upload.reports > 1:
                     self.addresses.charge_key(key, upload.reports - 1)
                 if key is not None:
@@ -318,7 +319,9 @@ class Intake:
             if share >= _BURST:
                 _log.warning("burst_from_one_network")
         if refused and any(refused):
-            self.addresses.charge_refusals(key, upload.refuse(refused))
+            upload.refuse(refused)
+            # Not for codes that there are: the people behind one address are a class.
+            self.addresses.charge_refusals(key, len(upload.refused.get(CODE_UNKNOWN, ())))
         if upload.reports == 1 and not upload.refused:
             return _ONE_KEPT
         for reason, places in upload.refused.items():
@@ -328,6 +331,25 @@ class Intake:
                 Problem(reason, 403, f"{CODE_PROBLEMS[reason]}; no report was accepted")
             )
         return small(upload.document(), 202)
+
+    async def _sift(self, row: SurveyRow, upload: Upload, key: Networks) -> None:
+        """Refuse a body with too many wrong codes; no more are looked up than it takes to know.
+
+        A body without any is taken, whatever others behind the same address have sent.
+        """
+        left = self.addresses.refusals_left(key)
+        most = max(1, int(min(_WRONG_CODES, left)))
+        if upload.reports <= min(most, left):
+            return  # too few to be too many: they are counted when it is known what is new
+        shown = b"".join(arrival.codes for arrival in upload.arrivals)
+        wrong = await run_in_threadpool(self.codes.unknown, row, shown, most)
+        if wrong < most:
+            return
+        self.addresses.charge_refusals(key, wrong)
+        self.observe("refused_reports", wrong, CODE_UNKNOWN)
+        self.addresses.refuse_codes(key)
+        detail = f"{wrong} codes or more in one body are not of this survey; no report was accepted"
+        raise ProblemError(Problem(CODE_UNKNOWN, 403, detail))
 
     def _accepts(self, number: int) -> bool:
         """Whether reports for a key are taken; none is acknowledged that could not be opened.

@@ -12,7 +12,6 @@ survey names has signed it, and if it does not contradict what was seen before
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass, field
 from threading import Event
@@ -23,17 +22,16 @@ from shoal.errors import ShoalError
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.errors import ServiceError
+from shoal.service.http import outgoing
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Party
 
 LOOK = 2.0  # seconds between two looks at what is due
 DEADLINE = 15.0  # seconds that one list may take
-_TIMEOUT = 5.0  # seconds without anything happening
 _SOON, _LATEST = 1, 600  # seconds until it is tried again
 _DOUBLINGS = 10
 _PATH = "/v1/keys"
-_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "shoal/1"}
 
 _log = logging.getLogger(__name__)
 
@@ -111,29 +109,16 @@ class KeyListFetcher:
         return new
 
     def _fetched(self, url: str) -> bytes:
-        """The bytes at an address: no redirects, no cookies, no login, not too many, in time."""
+        """The list at an address: no redirects, no cookies, no login, not too much, in time."""
         try:
-            return asyncio.run(self._fetch(url))
-        except TimeoutError:
-            raise NoListError(url, f"incomplete after {DEADLINE:g} seconds") from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise NoListError(url, type(error).__name__) from error
-
-    async def _fetch(self, url: str) -> bytes:
-        async with (
-            asyncio.timeout(DEADLINE),  # of all of it: a byte now and then keeps nobody waiting
-            httpx.AsyncClient(
-                transport=self.transport, timeout=_TIMEOUT, trust_env=False, headers=_HEADERS
-            ) as client,
-            client.stream("GET", url + _PATH, follow_redirects=False) as answer,
-        ):
-            if answer.status_code != httpx.codes.OK:
-                raise NoListError(url, f"status {answer.status_code}")
-            if answer.headers.get("content-encoding", "identity") != "identity":
-                raise NoListError(url, "an encoding that was not requested")
-            body = bytearray()
-            async for piece in answer.aiter_bytes():
-                body += piece
-                if len(body) > LARGEST_CONFIGURATION:
-                    raise NoListError(url, f"more than {LARGEST_CONFIGURATION} bytes")
-            return bytes(body)
+            answer = outgoing.whole(
+                url + _PATH,
+                seconds=DEADLINE,
+                largest=LARGEST_CONFIGURATION,
+                transport=self.transport,
+            )
+        except outgoing.NoAnswerError as error:
+            raise NoListError(url, error.reason) from error
+        if answer.status_code != httpx.codes.OK:
+            raise NoListError(url, f"status {answer.status_code}")
+        return answer.content
