@@ -63,7 +63,7 @@ def held(repetitions, bins, depth, rate, seed):
         for of in tree.nodes:
             noise = generator.geometric(-math.expm1(-rate), (2, of.max() + 1))
             counts.append(np.bincount(of, weights=true) + noise[0] - noise[1])
-        estimate = TreeEstimate.of(tree, counts, [law.fourth] * depth, n=500)
+        estimate = TreeEstimate.of(tree, counts, [law] * depth, n=500)
         found = Distribution(line, estimate, mechanism=shoal.RandomizedResponse(k=k, epsilon=1))
         at = generator.integers(bins)
         low, high = estimate.interval()
@@ -90,6 +90,59 @@ def test_limits_of_a_tree_hold_as_often_as_they_say():
 @pytest.mark.parametrize(("bins", "depth", "rate"), [(4, 2, 1.5), (12, 2, 0.5), (30, 3, 0.2)])
 def test_limits_of_a_tree_hold_as_often_as_they_say_in_many_collections(bins, depth, rate):
     assert (held(4000, bins, depth, rate, 5) >= binom.ppf(1e-8, 4000, 0.95)).all()
+
+
+SIZE = 1 << 14
+
+
+def tails(parts, rate):
+    """Of an error: Pr[error >= t] for any t, a little too small, from the law of each node's.
+
+    Nodes with the same weight are added up as whole numbers, whose multiples are then rounded.
+    """
+    step, transform = 0.005 / rate, 1.0
+    shares, numbers = np.unique(np.round(np.abs(np.concatenate(parts)), 10), return_counts=True)
+    counts = np.fft.fftfreq(SIZE, 1 / SIZE)
+    single = np.fft.rfft(math.tanh(rate / 2) * np.exp(-rate * np.abs(counts)))
+    for share, number in zip(shares, numbers, strict=True):
+        whole = np.maximum(np.fft.irfft(single**number, SIZE), 0.0)
+        places = np.rint(share * counts / step).astype(np.int64) % SIZE
+        transform = transform * np.fft.rfft(np.bincount(places, weights=whole, minlength=SIZE))
+    law = np.roll(np.fft.irfft(transform, SIZE), SIZE // 2)
+    places = (np.arange(SIZE) - SIZE // 2) * step - shares.size * step / 2
+    return lambda t: float(law[places >= t].sum())
+
+
+def tree_estimate(bins, depth, rate):
+    law, k = Difference(CountLaw.geometric(rate)), bins + 1
+    tree = Tree.of(bins, k, group_sizes(bins, depth), [law.variance] * depth)
+    counts = [np.zeros(of.max() + 1) for of in tree.nodes]
+    return TreeEstimate.of(tree, counts, [law] * depth, n=1)
+
+
+@pytest.mark.parametrize(
+    ("bins", "depth", "rate"), [(99, 2, 0.25), (60, 3, 0.5), (10, 2, 3.0), (4, 2, 1.5)]
+)
+def test_limits_of_a_tree_are_those_of_its_law_at_every_level(bins, depth, rate):
+    cells = tree_estimate(bins, depth, rate)
+    starts, stops = np.array([0, 0, 1, bins // 3]), np.array([1, bins // 2, bins, bins // 2 + 1])
+    for estimate in (cells, cells.totals(starts, stops)):
+        beyond = [tails([part[:, i] for part in estimate.parts], rate) for i in (0, 2, -1)]
+        for level in (0.5, 0.8, 0.9, 0.95, 0.999, 0.999999):
+            low, high = estimate.interval(level)
+            reach = (high - low) / 2
+            assert (reach < 12 * estimate.standard_errors).all()
+            for i, tail in zip((0, 2, -1), beyond, strict=True):
+                assert 2 * tail(reach[i]) <= 1 - level
+
+
+@pytest.mark.parametrize(("bins", "rate"), [(20, 0.25), (99, 0.25), (99, 1.0), (99, 3.0)])
+def test_bins_of_a_tree_that_nobody_is_in_are_hardly_ever_marked(bins, rate):
+    estimate = tree_estimate(bins, 2, rate)
+    floor, some = estimate.noise_floor(), range(0, bins + 1, 4)
+    marked = [tails([part[:, i] for part in estimate.parts], rate)(floor[i]) for i in some]
+    assert (bins + 1) * np.mean(marked) <= 0.05
+    assert rate > 1 or (bins + 1) * np.mean(marked) > 0.04  # and no higher than need be
 
 
 def chosen(bins, cap=None, tree=None, name="near-central-lean", **asked):

@@ -26,8 +26,9 @@ from shoal.accounting.noise.near_central_histogram import (
 from shoal.planning import errors
 from shoal.protocols.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
 from shoal.protocols.registry import restored
-from shoal.protocols.shares import Difference
+from shoal.protocols.shares import CountTable, Difference
 from shoal.randomizers.registry import described
+from shoal.randomness import Randomness
 from shoal.values import Batch, Counts
 
 BOTH = (LeanHistogram, RobustHistogram)
@@ -368,6 +369,81 @@ def test_the_best_shape_is_no_worse_than_any_other():
 def test_a_delta_below_what_is_cut_off_is_refused(wrong):
     with pytest.raises(shoal.InvalidArgumentError, match="delta"):
         histogram_calibration(epsilon=1.0, delta=wrong, inflation=1.1)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "delta", "cap", "error"),
+    [
+        (10**6, 10**5, 1e-7, None, 928),
+        (10**5, 10**5, 1e-8, None, 928),
+        (10**7, 10**5, 1e-8, 20, 928),
+        (10**7, 10**4, 1e-8, None, 293.6),
+        (10**8, 10**3, 1e-9, None, 92.8),
+        (10**9, 10**2, 1e-10, None, 29.36),
+    ],
+)
+@pytest.mark.parametrize("kind", BOTH)
+def test_tables_round_off_next_to_nothing_of_delta(kind, n, k, delta, cap, error):
+    target = {"epsilon": 1.0, "delta": delta}
+    made = kind.calibrated(k=k, n=n, **target, messages_cap=cap)
+    assert (1 + math.e) * made.profile(n).slack < 0.1 * delta
+    assert made.profile(n).delta(1.0) <= delta
+    if kind is LeanHistogram:
+        assert math.sqrt(k * made.error(n).variance) == pytest.approx(error, rel=1e-3)
+
+
+def test_the_plan_for_very_many_answers_is_a_curators_chart():
+    plan = shoal.plan(epsilon=1, n=10**6, categories=10**5, messages_cap=None)
+    assert plan.recommended.name == "near-central-lean"
+    assert plan.recommended.errors.l2 < 1.06 * plan.central.l2
+
+
+class Scripted(Randomness):
+    """Words that a test wrote down."""
+
+    def __init__(self, words):
+        self.left = list(words)
+
+    def words(self, size):
+        drawn, self.left = self.left[:size], self.left[size:]
+        return np.array(drawn, dtype=np.uint64)
+
+
+def test_fine_tables_are_exact_to_their_last_bit():
+    with localcontext() as context:
+        context.prec = 80
+        law = [Decimal(1) / Decimal(3**i) for i in range(1, 100)]
+    table = CountTable.exact(law, omitted=0.0, fine=True)
+    steps = [int(step) for step in table.integers]
+    weights = [after - before for before, after in itertools.pairwise([0, *steps])]
+    assert steps[-1] == TOTAL**2
+    with localcontext() as context:
+        context.prec = 80
+        wrong = [abs(w - p * TOTAL**2) for w, p in zip(weights[1:], law[1:], strict=True)]
+    assert max(wrong) < 1
+    assert table.error < 1e-35
+    # A draw is the number of steps at or below it, all digits counted: on every step, and beside.
+    for step in steps[:-1]:
+        for drawn in (step - 1, step, step + 1):
+            if not 0 <= drawn < TOTAL**2:
+                continue
+            (count,) = table.draw(1, Scripted(divmod(drawn, TOTAL))).tolist()
+            assert count == sum(each <= drawn for each in steps)
+
+
+def test_fine_tables_are_used_for_very_many_answers_only():
+    ordinary = LeanHistogram.calibrated(k=1000, n=10**6, epsilon=1.0, delta=1e-6)
+    assert ordinary._clumps.kind.finer is ordinary._clumps.number.amount.finer is None
+    many = RobustHistogram.calibrated(k=10**5, n=10**6, epsilon=1.0, delta=1e-7)
+    assert many._clumps.kind.finer is not None
+    values = np.zeros(50, dtype=np.int64)
+    fine = many.randomize(values, randomness=randomness.simulated(5))
+    clumps = many._clumps
+    kind, amount = (replace(each, finer=None) for each in (clumps.kind, clumps.number.amount))
+    number = replace(clumps.number, amount=amount)
+    vars(many)["_clumps"] = replace(clumps, number=number, kind=kind)
+    coarse = many.randomize(values, randomness=randomness.simulated(5))
+    assert fine.messages.tolist() == coarse.messages.tolist()
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,18 +10,29 @@ people, which is public. For mechanisms whose counts have independent errors of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
 from shoal import checks
+from shoal.accounting.noise.near_central_histogram import CountLaw
+from shoal.protocols.shares import Difference
 from shoal.randomizers.base import Codes
-from shoal.values import Array, Estimate
+from shoal.values import Array, Estimate, Flags
 
 LARGEST = 2000  # answers: beyond, least squares take long
+_LEAST_TAIL = 1e-12  # of sums of errors
+_NEGLIGIBLE = 1e-3  # of a tail
+_SMOOTH = 0.005  # of a standard deviation
+_BAND = 8.0  # where e^(−x²/2) is nothing beside a tail
+_NOTHING = 50.0  # a transform below e^-50
+_KNOWN = 1e-9  # people
+
+# The law of an error, its weight, and how many independent ones have both.
+Weights = tuple[tuple[CountLaw, float, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +74,13 @@ class Tree:
         """Of the estimated totals of counts with these weights (rows)."""
         return np.asarray(np.einsum("ij,ij->i", self._across(weights), weights))
 
-    def fourth(self, weights: Array, cumulants: Sequence[float]) -> Array:
-        """The fourth cumulants of the same, given those of the errors of each level."""
-        total, across = np.zeros(len(weights)), self._across(weights)
-        for of, variance, cumulant in zip(self.nodes, self.variances, cumulants, strict=True):
-            first = np.zeros((of.max() + 1, len(weights)))
-            np.add.at(first, of, across.T)  # of a node: the sum over its answers
-            total += cumulant * ((first / variance) ** 4).sum(axis=0)
-        return total
+    def parts(self, weights: Array) -> tuple[Array, ...]:
+        """With which weights the errors of each level's nodes (rows) are in those totals."""
+        across = self._across(weights).T
+        return tuple(
+            (np.arange(of.max() + 1)[:, None] == of).astype(np.float64) @ across / variance
+            for of, variance in zip(self.nodes, self.variances, strict=True)
+        )
 
     def solve(self, counts: Sequence[Array], n: int) -> Array:
         """The counts of all answers that fit best to those of the nodes, n people in all."""
@@ -82,18 +92,56 @@ class Tree:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums(Estimate):
-    """Fractions whose errors are sums of many independent ones, with this excess of kurtosis."""
+    """Fractions whose errors are weighted sums of independent ones, each of a known law.
 
-    kurtosis: Array
+    ``parts`` has, for each of the ``errors``, the weights in people (rows) of all that are of this
+    law, in every fraction (columns).
+    """
+
+    errors: tuple[Difference, ...]
+    parts: tuple[Array, ...]
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Normal limits, widened by the kurtosis (Cornish, Fisher 1938); together by Bonferroni."""
+        """Limits from the law of the error itself; together by Bonferroni."""
         checks.open_probability(level=level)
-        outside = (1 - level) / (self.frequencies.size if simultaneous else 1)
-        z = NormalDist().inv_cdf(1 - outside / 2)
-        wider = z + self.kurtosis * max(0.0, z**3 - 3 * z) / 24
-        reach = wider * self.standard_errors
+        reach = self._reach((1 - level) / (2 * self.frequencies.size if simultaneous else 2))
         return self.frequencies - reach, self.frequencies + reach
+
+    def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
+        """Which fractions may be at least the value, and which below it, by their limits.
+
+        Limits are solved for where Chebyshev's inequality leaves it open.
+        """
+        above = self.frequencies >= value
+        reach = self.standard_errors / math.sqrt(1 - level)
+        near = np.flatnonzero(np.abs(self.frequencies - value) <= reach)
+        part = Sums(
+            self.frequencies[near],
+            self.standard_errors[near],
+            self.n,
+            errors=self.errors,
+            parts=tuple(weights[:, near] for weights in self.parts),
+        )
+        up, down = above.copy(), ~above
+        up[near], down[near] = super(Sums, part).sides(value, level)
+        return up, down
+
+    def noise_floor(self, level: float = 0.95) -> Array:
+        """What an answer must reach so that, with probability ``level``, no mere noise does."""
+        checks.open_probability(level=level)
+        return self._reach((1 - level) / self.frequencies.size)
+
+    def _reach(self, tail: float) -> Array:
+        """What the error of each fraction reaches with this probability at most."""
+        reached = []
+        for column in range(self.frequencies.size):
+            weights = tuple(
+                (error.law, weight, number)
+                for error, part in zip(self.errors, self.parts, strict=True)
+                for weight, number in _magnitudes(part[:, column])
+            )
+            reached.append(_reached(weights, tail) / self.n)
+        return np.array(reached)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,23 +149,22 @@ class TreeEstimate(Sums):
     """The fractions of all answers, from the counts on all levels of a tree."""
 
     tree: Tree
-    cumulants: tuple[float, ...]  # the fourth ones, of the errors of each level's counts
 
     @classmethod
     def of(
-        cls, tree: Tree, counts: Sequence[Array], cumulants: Sequence[float], *, n: int
+        cls, tree: Tree, counts: Sequence[Array], errors: Sequence[Difference], *, n: int
     ) -> TreeEstimate:
-        """From the counts of n people on every level."""
+        """From the counts of n people on every level, and the laws of their errors."""
         cells = np.eye(tree.nodes[0].size)
-        variances = tree.variance(cells)
+        deviations = np.sqrt(tree.variance(cells)) / n
         return cls(
             tree.solve(counts, n) / n,
-            np.sqrt(variances) / n,
+            deviations,
             n,
-            empty_error=np.sqrt(variances) / n,
-            kurtosis=tree.fourth(cells, cumulants) / variances**2,
+            empty_error=deviations,
+            errors=tuple(errors),
+            parts=tree.parts(cells),
             tree=tree,
-            cumulants=tuple(cumulants),
         )
 
     def totals(self, starts: Codes, stops: Codes, *, last: float = 0.0) -> Estimate:
@@ -125,14 +172,53 @@ class TreeEstimate(Sums):
 
         ``last`` is the weight of the last answer in totals that stop before it.
         """
-        k = self.frequencies.size
-        weights = totals(k, starts, stops, last=last)
-        variances = np.maximum(self.tree.variance(weights), 0.0)
-        fourth = self.tree.fourth(weights, self.cumulants)
-        known = variances < 1e-9 * max(self.tree.variances)  # nobody, or everybody
-        kurtosis = np.where(known, 0.0, fourth / np.where(known, 1.0, variances) ** 2)
-        errors = np.sqrt(variances) / self.n
-        return Sums(weights @ self.frequencies, errors, self.n, kurtosis=kurtosis)
+        weights = totals(self.frequencies.size, starts, stops, last=last)
+        deviations = np.sqrt(np.maximum(self.tree.variance(weights), 0.0)) / self.n
+        parts = self.tree.parts(weights)
+        return Sums(weights @ self.frequencies, deviations, self.n, errors=self.errors, parts=parts)
+
+
+def _magnitudes(weights: Array) -> Iterator[tuple[float, int]]:
+    """The weights without signs, which change nothing, and how many there are of each."""
+    sizes, numbers = np.unique(np.round(np.abs(weights), 12), return_counts=True)
+    return zip(sizes.tolist(), numbers.tolist(), strict=True)
+
+
+@lru_cache(maxsize=1 << 14)
+def _reached(weights: Weights, tail: float) -> float:
+    """Hardly more than the least t with Pr[Σ weight × error >= t] <= tail.
+
+    A count less another of its ``law`` has the transform (1 + 4 s sin²(x/2))^−shape with
+    s = variance/shape. A normal number U is added to the sum E of all errors, with a small part of
+    its deviation: then the transform ends, and a sum over a fine line is an integral. Pr[E >= t] is
+    at most Pr[E + U >= t − u] + Pr[U < −u]. Outside of the line hardly anything is, as
+    log E e^(xE) <= (v x²/2)/(1 − b x), with b the largest weight over the rate and v the variance
+    of continuous Laplace laws (Bernstein).
+    """
+    checks.refuse(tail <= _LEAST_TAIL, f"a level whose tails are above {_LEAST_TAIL:g}", tail=tail)
+    rates = [math.log1p(law.shape / law.mean) for law, _, _ in weights]
+    scale = max(weight / rate for (_, weight, _), rate in zip(weights, rates, strict=True))
+    squares = [number * weight**2 for _, weight, number in weights]
+    laws = [law for law, _, _ in weights]
+    variance = math.fsum(2 * law.variance * w for law, w in zip(laws, squares, strict=True))
+    if scale < _KNOWN:  # nobody, or everybody
+        return 0.0
+    above = zip(laws, rates, squares, strict=True)
+    wide = math.fsum(2 * law.shape / rate**2 * square for law, rate, square in above)
+    depth, smooth = -math.log(_NEGLIGIBLE * tail), _SMOOTH * math.sqrt(variance)
+    step = smooth * math.pi / _BAND
+    half = (math.sqrt(2 * depth * wide) + depth * scale) / step + _BAND**2
+    size = 1 << math.ceil(math.log2(2 * half))
+    places = 2 * math.pi / (size * step) * np.arange(size // 2 + 1)
+    logs = -((smooth * places) ** 2) / 2
+    for law, weight, number in sorted(weights, key=lambda each: -(each[1] ** 2) * each[2]):
+        some = np.flatnonzero(logs > -_NOTHING)
+        waves = np.sin(weight / 2 * places[some]) ** 2
+        logs[some] -= number * law.shape * np.log1p(4 * law.variance / law.shape * waves)
+    density = np.maximum(np.fft.irfft(np.exp(logs), size)[: size // 2], 0.0)
+    beyond = np.cumsum(density[::-1])[::-1]  # Pr[E + U >= 0], Pr[E + U >= step], ...
+    first = int(np.searchsorted(-beyond, -tail * (1 - 3 * _NEGLIGIBLE)))
+    return first * step + smooth * NormalDist().inv_cdf(1 - _NEGLIGIBLE * tail)
 
 
 def totals(k: int, starts: Codes, stops: Codes, *, last: float = 0.0) -> Array:

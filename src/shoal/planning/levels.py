@@ -38,9 +38,8 @@ class Levels:
         """One estimate of the bins from those of all levels."""
         errors = [each.error for each in estimates]
         tree = _tree(self.columns[0], self.sizes, [error.variance for error in errors])
-        cumulants = [error.fourth for error in errors]
         counts = [each.people.astype(np.float64) for each in estimates]
-        return TreeEstimate.of(tree, counts, cumulants, n=estimates[0].n)
+        return TreeEstimate.of(tree, counts, errors, n=estimates[0].n)
 
 
 def _tree(flat: Binned, sizes: Sequence[int], variances: Sequence[float]) -> Tree:

@@ -35,7 +35,7 @@ from shoal.values import Batch, Counts, Envelopes, Flags, Messages, category_cod
 
 Whole = npt.NDArray[np.int64]
 
-_RESERVED = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2)  # of delta, for what the sampler adds
+_RESERVED = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2, 2.0**-1)  # of delta, for what the sampler adds
 
 
 class MultiMessageMechanism(Mechanism):

@@ -46,6 +46,8 @@ from shoal.values import (
 LOST = 1e-12  # probability that anybody's noise is too much for an envelope, and is not sent
 MOST_SLOTS = 1 << 16
 _NEGLIGIBLE = 1e-3  # of LOST
+_COARSE = 1e-9  # what all people's tables of 62 bits may round off
+_MANY_PEOPLE = 1e5  # beyond, as much less: delta is to be below 1/people
 _MANY_CLUMPS = 600.0  # beyond, e^-clumps underflows
 _TILTS = 64
 _LEAST_TAIL = 1e-8  # of sums of errors: what is left out of their laws, and roundings, are less
@@ -102,8 +104,10 @@ class Clumps:
             amounts, rest = [none * mean / some], Decimal(1)  # Pr[N = 1 | N > 0], ...
             while (rest := rest - amounts[-1]) > Decimal(_NEGLIGIBLE * overflow):
                 amounts.append(amounts[-1] * mean / (len(amounts) + 1))
-            kind = CountTable.exact(kinds, omitted=float(1 - sum(kinds)))
-            amount = CountTable.exact(amounts, omitted=float(rest))
+            coarse = people * (len(amounts) * float(some) + len(kinds) * float(mean)) * 2.0**-62
+            fine = coarse > _COARSE * min(1.0, _MANY_PEOPLE / people)
+            kind = CountTable.exact(kinds, omitted=float(1 - sum(kinds)), fine=fine)
+            amount = CountTable.exact(amounts, omitted=float(rest), fine=fine)
             number = RareCount.of(some, amount, error=float(some) * amount.error)
         error = (number.error + float(mean) * kind.error) * (1 + _NEGLIGIBLE) + overflow
         return cls(number, kind, len(paired), room, error)

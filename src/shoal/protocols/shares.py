@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
+from itertools import accumulate
 from statistics import NormalDist
 
 import numpy as np
@@ -30,7 +31,7 @@ from shoal.accounting import search
 from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
 from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.protocols.base import Whole
-from shoal.randomizers.base import Integers
+from shoal.randomizers.base import EXACT, Integers
 from shoal.randomness import Randomness
 from shoal.values import Array, Estimate, Flags, MeanEstimate
 
@@ -78,11 +79,13 @@ def coins(probability: float, size: int, randomness: Randomness) -> Flags:
 class CountTable:
     """A law of counts 0, 1, ..., as whole-number weights; ``error`` is its total variation.
 
-    ``steps[i]`` is the weight of all counts up to i, of 2^62.
+    ``steps[i]`` is the weight of all counts up to i, of 2^62. Where this is too coarse,
+    ``finer[i]`` is what it lacks, in parts of 2^-62.
     """
 
     steps: npt.NDArray[np.uint64]
     error: float
+    finer: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     def of(cls, probabilities: npt.ArrayLike, *, omitted: float) -> CountTable:
@@ -99,22 +102,35 @@ class CountTable:
         return cls(np.cumsum(weights, dtype=np.uint64), error + pmf.size / float(_TOTAL))
 
     @classmethod
-    def exact(cls, probabilities: Sequence[Decimal], *, omitted: float) -> CountTable:
+    def exact(
+        cls, probabilities: Sequence[Decimal], *, omitted: float, fine: bool = False
+    ) -> CountTable:
         """Probabilities of 0, 1, ..., of far more digits than 2^62 has; the rest is ``omitted``.
 
-        Whole multiples of 2^-62, from below; the likeliest count has what is missing to one.
+        Whole multiples of 2^-62, or of 2^-124 if they have to be ``fine``, from below; the
+        likeliest count has what is missing to one.
         """
-        weights = [int(p * _TOTAL) for p in probabilities]
-        weights[weights.index(max(weights))] += _TOTAL - sum(weights)
-        steps = np.cumsum(np.array(weights, dtype=np.uint64), dtype=np.uint64)
-        return cls(steps, omitted + len(weights) / float(_TOTAL))
+        total = _TOTAL**2 if fine else _TOTAL
+        weights = [int(EXACT.multiply(p, total)) for p in probabilities]
+        weights[weights.index(max(weights))] += total - sum(weights)
+        error = omitted + len(weights) / float(total)
+        if not fine:
+            return cls(np.cumsum(np.array(weights, dtype=np.uint64), dtype=np.uint64), error)
+        digits = [divmod(step, _TOTAL) for step in accumulate(weights)]
+        steps, finer = np.array(digits, dtype=np.uint64).T.copy()
+        return cls(steps, error, finer)
 
     @property
     def integers(self) -> str | list[str]:
-        """The steps, or of very many the SHA-256 of their 64-bit big-endian numbers."""
-        if self.steps.size > _LISTED:
-            return f"sha256:{sha256(self.steps.astype('>u8').tobytes()).hexdigest()}"
-        return [str(step) for step in self.steps.tolist()]
+        """The steps, or of very many the SHA-256 of their 64-bit (128-bit) big-endian numbers."""
+        steps, size = self.steps.tolist(), 8
+        if self.finer is not None:
+            both = zip(steps, self.finer.tolist(), strict=True)
+            steps, size = [step * _TOTAL + rest for step, rest in both], 16
+        if len(steps) > _LISTED:
+            numbers = b"".join(step.to_bytes(size, "big") for step in steps)
+            return f"sha256:{sha256(numbers).hexdigest()}"
+        return [str(step) for step in steps]
 
     @property
     def largest(self) -> int:
@@ -125,10 +141,15 @@ class CountTable:
         """Independent counts."""
         drawn = randomness.below(_TOTAL, size)
         if self.steps.size > _FEW:
-            return np.searchsorted(self.steps, drawn, side="right").astype(np.int64)
-        counts = np.zeros(size, dtype=np.int64)
-        for step in self.steps[:-1]:  # a pass per count beats a search while there are few
-            counts += drawn >= step
+            counts = np.searchsorted(self.steps, drawn, side="right").astype(np.int64)
+        else:
+            counts = np.zeros(size, dtype=np.int64)
+            for step in self.steps[:-1]:  # a pass per count beats a search while there are few
+                counts += drawn >= step
+        if self.finer is not None:  # where a step is drawn itself, finer digits decide
+            for i in np.flatnonzero(drawn == self.steps[np.maximum(counts - 1, 0)]).tolist():
+                beyond = self.finer[self.steps == drawn[i]] > randomness.below(_TOTAL, 1)
+                counts[i] -= np.count_nonzero(beyond)
         return counts
 
 
