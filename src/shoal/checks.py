@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -95,6 +95,20 @@ def refuse(wrong: object, expected: str, /, **argument: object) -> None:
     if wrong:
         ((name, value),) = argument.items()
         raise InvalidArgumentError(name, value, expected)
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """A hint at the name that was meant, if one is close.
+
+    >>> similar("anwsers", ["answers", "bounds"]), similar("x", ["answers"])
+    (' (did you mean answers?)', '')
+    """
+    from difflib import get_close_matches
+
+    listed = list(names)
+    close = get_close_matches(name, listed, n=1)
+    close += [each for each in listed if each.casefold() == name.casefold()]
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def every(holds: Any, expected: str, /, **entries: Any) -> None:  # noqa: ANN401 - of NumPy

@@ -4,8 +4,13 @@ import math
 from functools import reduce
 from operator import add
 
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.pld.privacy_loss_distribution import (
+    from_gaussian_mechanism,
+    from_laplace_mechanism,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,9 +134,50 @@ def test_the_exported_distribution_dominates_the_curve():
         assert computed <= profile.delta(epsilon) * 1.02 + 1e-15
 
 
-def test_the_convex_minorant_is_the_largest_convex_function_below():
-    import numpy as np
+GAUSSIAN = from_gaussian_mechanism(3.0)  # on dp_accounting's own grid
+SUBSAMPLED = from_laplace_mechanism(2.0, sampling_prob=0.1)  # other losses if somebody is added
 
+
+@pytest.mark.parametrize("other", [GAUSSIAN, SUBSAMPLED], ids=["gaussian", "subsampled laplace"])
+@pytest.mark.parametrize(("local_epsilon", "n"), [(1.0, 100), (4.0, 10**5), (1.0, 10**6)])
+def test_an_exported_distribution_composes_with_those_of_dp_accounting(other, local_epsilon, n):
+    profile = shoal.profile(local_epsilon=local_epsilon, n=n)
+    both = profile.pld().compose(other)
+    alone = other.get_epsilon_for_delta(1e-6)
+    assert both.get_epsilon_for_delta(1e-6) >= max(alone, profile.lower_epsilon(1e-6))
+    assert both.get_epsilon_for_delta(2e-6) <= alone + profile.epsilon(1e-6) * (1 + 1e-3) + 1e-4
+    rounds = (profile * 3).pld(discretization=1e-4).compose(other)
+    assert rounds.get_epsilon_for_delta(1e-6) >= both.get_epsilon_for_delta(1e-6) * (1 - 1e-6)
+
+
+def test_small_losses_have_a_finer_grid_that_can_be_chosen_for_both():
+    profile = shoal.profile(local_epsilon=1.0, n=10**8)
+    with pytest.raises(ValueError, match="intervals are different"):
+        profile.pld().compose(GAUSSIAN)
+    fine = from_gaussian_mechanism(30.0, value_discretization_interval=1e-5)
+    both = profile.pld(discretization=1e-5).compose(fine)
+    assert both.get_epsilon_for_delta(1e-6) >= fine.get_epsilon_for_delta(1e-6)
+
+
+def test_the_common_grid_costs_next_to_nothing():
+    for local_epsilon, n in ((1.0, 100), (4.0, 10**5), (1.0, 10**6)):
+        profile = shoal.profile(local_epsilon=local_epsilon, n=n)
+        exported = profile.pld().get_epsilon_for_delta(1e-6)
+        assert profile.lower_epsilon(1e-6) <= exported <= profile.epsilon(1e-6) * 1.01 + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["exact", "sampled", "composed"])
+def test_renyi_divergences_of_many_orders(kind):
+    profile = shoal.profile(local_epsilon=1.0, n=100 if kind == "exact" else 10**7)
+    curve = profile * 2 if kind == "composed" else profile
+    orders = np.array([[1.5, 2.0], [8.0, 64.0]])
+    values = curve.renyi(orders)
+    assert values.shape == orders.shape
+    assert values.tolist() == [[curve.renyi(order) for order in row] for row in orders.tolist()]
+    assert curve.renyi([2.0]).tolist() == [curve.renyi(2.0)]
+
+
+def test_the_convex_minorant_is_the_largest_convex_function_below():
     rng = np.random.default_rng(3)
     x = np.sort(rng.uniform(0, 3, 200))
     y = (x - 1.5) ** 2 + rng.uniform(0, 0.1, 200)

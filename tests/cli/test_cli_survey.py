@@ -411,13 +411,23 @@ def test_several_questions_spend_the_budget_together(run, tmp_path):
     ("written", "said"),
     [
         ("{", "is not JSON"),
-        ("{}", "a list of two questions or more"),
-        (json.dumps(QUESTIONS[:1]), "a list of two questions or more"),
+        ("{}", "to hold a list of questions"),
+        ("[]", "to hold a list of questions"),
         (json.dumps([QUESTIONS[0] | {"groups": "ab"}] * 2), "the groups of question 1"),
         (json.dumps([QUESTIONS[0] | {"groups": ["a", "b"]}] * 2), "groups with by and answers"),
         (json.dumps([QUESTIONS[0] | {"by": 1}] * 2), "expected by, of question 1"),
-        (json.dumps([*QUESTIONS, {"name": "x"}]), "question 3 of"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "colour": 1}]), "question 3 of"),
+        (json.dumps([*QUESTIONS, "x"]), "expected question 3 of"),
+        (json.dumps([*QUESTIONS, {"name": "x"}]), "expected the question of question 3 of"),
+        (json.dumps([*QUESTIONS, {"question": "x"}]), "expected the name of question 3 of"),
+        (json.dumps([QUESTIONS[0] | {"colour": 1}]), "q.json has 'colour', expected one of answ"),
+        (json.dumps([QUESTIONS[0] | {"anwsers": []}]), "weight (did you mean answers?)"),
+        (json.dumps([QUESTIONS[0], QUESTIONS[1] | {"name": "a b"}]), "got name='a b'"),
+        (json.dumps([QUESTIONS[0], QUESTIONS[1] | {"name": ""}]), "question 2 of"),
+        (json.dumps([QUESTIONS[0] | {"question": "a\nb"}]), "got question='a\\nb'"),
+        (json.dumps([QUESTIONS[0] | {"answers": ["a", "a"]}]), "got answers='a'"),
+        (json.dumps([QUESTIONS[1] | {"bounds": [2, 1]}]), "question 1 of"),
+        (json.dumps([QUESTIONS[1] | {"randomizer": "laplce"}]), "(did you mean laplace?)"),
+        (json.dumps([QUESTIONS[1] | {"randomizer": 1}]), "the randomizer of question 1 of"),
         (json.dumps([*QUESTIONS, {**QUESTIONS[0], "bounds": [0, 1]}]), "answers or bounds"),
         (json.dumps([*QUESTIONS, {**QUESTIONS[1], "bounds": [0]}]), "two numbers"),
         (json.dumps([*QUESTIONS, {**QUESTIONS[0], "answers": [1]}]), "a list of texts"),
@@ -428,5 +438,27 @@ def test_several_questions_spend_the_budget_together(run, tmp_path):
 def test_questions_that_are_none_are_refused(run, tmp_path, written, said):
     (tmp_path / "q.json").write_text(written)
     out = tmp_path / "survey.json"
-    assert said in run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {out}").refusal()
+    refused = run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {out}").refusal()
+    assert said in refused
+    assert "q.json" in refused
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (QUESTIONS[0], "--categories car,bus"),
+        (QUESTIONS[0] | {"randomizer": "hadamard"}, "--categories car,bus --randomizer hadamard"),
+        (QUESTIONS[1], "--bounds 0,120"),
+        (
+            QUESTIONS[0] | {"by": "Area", "groups": ["n", "s"]},
+            "--categories car,bus --by Area --groups n,s",
+        ),
+    ],
+)
+def test_a_list_of_one_question_is_a_survey_with_one_question(run, tmp_path, question, words):
+    (tmp_path / "q.json").write_text(json.dumps([question | {"question": "Travel?"}]))
+    dated, listed, typed = "--starts 2030-01-01", tmp_path / "l.json", tmp_path / "t.json"
+    run(SEVERAL, dated, f"--questions {tmp_path / 'q.json'} --out {listed}")
+    run(SEVERAL, dated, f"--question Travel? {words} --out {typed}")
+    assert listed.read_bytes() == typed.read_bytes()

@@ -153,13 +153,26 @@ class ComposedProfile(CurveViews):
     def _facts(self) -> tuple[tuple[str, str], ...]:
         return (("rounds", f"{self.rounds:,}, {THEOREMS['pld']}"),)
 
-    def renyi(self, order: float) -> float:
-        """Rényi divergences add up over adaptive rounds."""
+    @overload
+    def renyi(self, order: float) -> float: ...
+    @overload
+    def renyi(self, order: Numbers) -> Array: ...
+    def renyi(self, order: float | Numbers) -> float | Array:
+        """Rényi divergences add up over adaptive rounds; of this order, or of each."""
+        if isinstance(order, Sequence | np.ndarray):
+            return each(self.renyi, order)
         return sum(rounds * term.renyi(order) for term, rounds in self.terms)
 
-    def pld(self) -> PrivacyLossDistribution:
-        """The composed ``dp_accounting`` distribution (its FFT rounding is not included)."""
-        return self._loss[0]
+    def pld(self, discretization: float | None = None) -> PrivacyLossDistribution:
+        """The composed ``dp_accounting`` distribution (its FFT rounding is not included).
+
+        To compose it with one of ``dp_accounting``, take that one's grid (there 1e-4 by default).
+        """
+        from shoal.accounting import loss
+
+        if discretization is None:
+            return self._loss[0]
+        return loss.composed(self.terms, discretization=discretization)[0]
 
     def __mul__(self, rounds: int) -> ComposedProfile:
         """Repeat the whole sequence."""

@@ -23,6 +23,8 @@ from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Samples, convex_minorant, interpolated
 
 CELLS_PER_SPREAD = 50
+_FEWEST_CELLS = 10  # of a spread, on a grid that was not chosen for it
+_THEIR_GRID = 1e-4  # of distributions that dp_accounting makes
 _SAMPLES_PER_SPREAD = 20  # chords in between cost 2e-4 of a composed epsilon
 LOST_MASS = 1e-18
 _MOST_CELLS = 4_000_000
@@ -39,6 +41,12 @@ def natural_discretization(curve: Curve) -> float:
     """A grid fine enough to lose about 1e-4 of the loss's variance."""
     scales = (curve.spread, curve.local_epsilon, 1.0)
     return min(scale for scale in scales if scale > 0) / CELLS_PER_SPREAD
+
+
+def common_grid(curve: Curve) -> float:
+    """The grid of ``dp_accounting``, unless that is coarse for the curve."""
+    natural = natural_discretization(curve)
+    return _THEIR_GRID if CELLS_PER_SPREAD * natural >= _FEWEST_CELLS * _THEIR_GRID else natural
 
 
 def distribution(curve: Curve, *, discretization: float | None = None) -> PrivacyLossDistribution:
@@ -72,14 +80,16 @@ def least_error(terms: Sequence[tuple[Curve, int]]) -> float:
     return sum(_fft_error(single, single, rounds) / 3 for single, rounds in repeated)
 
 
-def composed(terms: Sequence[tuple[Curve, int]]) -> tuple[PrivacyLossDistribution, float]:
+def composed(
+    terms: Sequence[tuple[Curve, int]], *, discretization: float | None = None
+) -> tuple[PrivacyLossDistribution, float]:
     """Rounds of possibly different curves, composed on one common grid.
 
     With a bound on the delta that rounding may have hidden.
     """
     # In one order, whatever the order given: rounding must not tell them apart.
     terms = sorted(terms, key=lambda term: (natural_discretization(term[0]), term[1]))
-    width = natural_discretization(terms[0][0])
+    width = natural_discretization(terms[0][0]) if discretization is None else discretization
     width = max(width, *(_coarsest(curve) for curve, _ in terms))
     powers, error = [], 0.0
     for curve, rounds in terms:

@@ -117,17 +117,31 @@ class Curve(CurveViews):
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
         return self.delta(epsilon)
 
-    def renyi(self, order: float) -> float:
+    @overload
+    def renyi(self, order: float) -> float: ...
+    @overload
+    def renyi(self, order: Numbers) -> Array: ...
+    def renyi(self, order: float | Numbers) -> float | Array:
+        """Upper bound on the Rényi divergence of this real order > 1, or of each."""
+        if isinstance(order, Sequence | np.ndarray):
+            return each(self.renyi, order)
+        return self._renyi(order)
+
+    def _renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1."""
         from shoal.accounting import renyi
 
         return min(renyi.from_samples(pure_samples(self), order), self.ceiling)
 
     def pld(self, discretization: float | None = None) -> PrivacyLossDistribution:
-        """A pessimistic ``dp_accounting`` privacy loss distribution of this curve."""
+        """A pessimistic ``dp_accounting`` privacy loss distribution of this curve.
+
+        Two of them compose on one grid only. By default it is ``dp_accounting``'s own, 1e-4, or a
+        finer one for losses of less than 0.001, where that would be coarse.
+        """
         from shoal.accounting import loss
 
-        return loss.distribution(self, discretization=discretization)
+        return loss.distribution(self, discretization=discretization or loss.common_grid(self))
 
     def __mul__(self, rounds: int) -> ComposedProfile:
         """This many adaptive rounds."""
@@ -330,7 +344,7 @@ class PrivacyProfile(Curve):
         )
         return max(once, repeated)
 
-    def renyi(self, order: float) -> float:
+    def _renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1.
 
         Exact for the (optimal) clones while the crowd is small enough to sum over.
@@ -340,7 +354,7 @@ class PrivacyProfile(Curve):
         clones = self.law.claim.clone_probability
         if clones is not None and self.n * clones <= renyi.LARGEST_EXACT_CROWD:
             return renyi.clone_divergence(self.local_epsilon, clones, self.n, order)
-        return super().renyi(order)
+        return super()._renyi(order)
 
     @property
     def smallest_delta(self) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import (
@@ -47,7 +48,6 @@ _WITHOUT_ADMISSION = (
     "anybody may report, so say how many people may be dishonest (0 if you trust "
     "everybody), or invite people with --entitled"
 )
-_FEWEST_QUESTIONS = 2
 _MAY_HAVE = {"name", "question", "answers", "bounds", "by", "groups", "weight", "randomizer"}
 _LISTED_FIELDS = ", ".join(sorted(_MAY_HAVE))
 _PARTY = "The directory of the shuffler or the analyzer."
@@ -105,7 +105,7 @@ def read_moment(text: str) -> int:
 
 
 def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
-    """Several questions from a file: a JSON list of objects."""
+    """Questions from a file: a JSON list of objects."""
     from shoal.errors import InvalidArgumentError
     from shoal.service.survey.design import QuestionDesign
 
@@ -115,15 +115,19 @@ def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
         raise RefusedError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise RefusedError(f"{path} is not JSON: {error}") from None
-    if not isinstance(listed, list) or len(listed) < _FEWEST_QUESTIONS:
-        raise RefusedError(f"expected {path} to hold a list of two questions or more")
+    if not isinstance(listed, list) or not listed:
+        raise RefusedError(f"expected {path} to hold a list of questions")
     parts = []
     for place, each in enumerate(listed, 1):
         where = f"question {place} of {path}"
-        known = isinstance(each, dict) and set(each) <= _MAY_HAVE
-        if not known or not all(isinstance(each.get(name), str) for name in ("name", "question")):
-            expected = f"a name, a question, answers or bounds, and no more than {_LISTED_FIELDS}"
-            raise RefusedError(f"expected {where} to be an object with {expected}")
+        if not isinstance(each, dict):
+            raise RefusedError(f"expected {where} to be an object with {_LISTED_FIELDS}")
+        for name in sorted(each.keys() - _MAY_HAVE):
+            hint = checks.similar(name, _MAY_HAVE)
+            raise RefusedError(f"{where} has {name!r}, expected one of {_LISTED_FIELDS}{hint}")
+        for name in ("name", "question"):
+            if not isinstance(each.get(name), str):
+                raise RefusedError(f"expected the {name} of {where} to be a text")
         bounds = each.get("bounds")
         for name in ("answers", "groups"):
             texts = each.get(name, [])
@@ -131,6 +135,8 @@ def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
                 raise RefusedError(f"expected the {name} of {where} to be a list of texts")
         if not isinstance(each.get("by", ""), str):
             raise RefusedError(f"expected by, of {where}, to be a text")
+        if not isinstance(each.get("randomizer", ""), str):
+            raise RefusedError(f"expected the randomizer of {where} to be a name")
         if bounds is not None and not (
             isinstance(bounds, list)
             and len(bounds) == 2
@@ -170,7 +176,7 @@ class NewOptions(Options):
     categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
     bounds: Bounds | None = option("A number between bounds.", _KIND)
     questions: Path | None = option(
-        "Several questions: a JSON list, each with name, question, and answers or bounds; "
+        "Questions, one or several: a JSON list, each with name, question, and answers or bounds; "
         "optional: by and groups, weight, randomizer.",
         _KIND,
     )

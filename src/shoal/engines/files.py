@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
@@ -259,11 +258,8 @@ def require_columns(wanted: Sequence[str], names: Sequence[str], where: str = ""
     if not missing:
         return
     name = missing[0]
-    close = get_close_matches(name, names, n=1) or [
-        each for each in names if each.casefold() == name.casefold()
-    ]
     listed = ", ".join(names[:_LISTED_COLUMNS]) + ", ..." * (len(names) > _LISTED_COLUMNS)
-    meant = f" (did you mean {close[0]}?)" if close else ""
+    meant = checks.similar(name, names)
     if len(names) == 1 and (sign := next((each for each in _MISREAD if each in names[0]), None)):
         meant = f" ({_MISREAD[sign]})"
     expected = f"one of the columns {listed or 'of data'}{f' of {where}' * bool(where)}{meant}"

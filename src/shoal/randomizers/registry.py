@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -51,8 +50,7 @@ def by_name(name: str) -> Callable[..., Randomizer]:
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
     """The error for a name that is none of these."""
-    close = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+    hint = checks.similar(str(name), names)
     return InvalidArgumentError("randomizer", name, f"one of {', '.join(names)}{hint}")
 
 

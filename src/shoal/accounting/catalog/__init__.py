@@ -16,7 +16,6 @@ A new bound is a function with its theorem, made an :class:`Entry`, and a line b
 
 from __future__ import annotations
 
-import difflib
 import enum
 import importlib
 import math
@@ -201,8 +200,7 @@ def get(name: str) -> Entry:
     """Return the entry of that name, or raise with the names there are."""
     if name in ENTRIES:
         return ENTRIES[name]
-    close = difflib.get_close_matches(str(name), ENTRIES, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+    hint = checks.similar(str(name), ENTRIES)
     raise InvalidArgumentError("bound", name, f"bound to be one of {', '.join(ENTRIES)}{hint}")
 
 

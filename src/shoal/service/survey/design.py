@@ -32,9 +32,20 @@ from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetErro
 from shoal.planning import Plan, joint, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.protocols.base import Device, MultiMessageMechanism
+from shoal.protocols.registry import NAMES
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.randomizers.registry import unknown
 from shoal.service.admission import Admission
-from shoal.service.survey.document import LARGEST_LOCAL, NONE, Batches, Question, Survey, cells
+from shoal.service.survey.document import (
+    LARGEST_LOCAL,
+    NONE,
+    Batches,
+    Question,
+    Survey,
+    cells,
+    check_answers,
+    check_name,
+)
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.values import attributes
 
@@ -50,7 +61,7 @@ _SMALLEST = 1e-3  # share of epsilon that one report is given at least
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionDesign:
-    """One of several questions: a choice of ``answers``, or a number between ``bounds``.
+    """A question of a list: a choice of ``answers``, or a number between ``bounds``.
 
     A question with twice the ``weight`` has twice the epsilon of its own. ``choose`` names a
     mechanism. Answers may be counted by ``groups``, of which ``by`` asks.
@@ -66,6 +77,15 @@ class QuestionDesign:
     choose: str | None = None
 
     def __post_init__(self) -> None:
+        check_name(self.name)
+        _check_line("question", self.text)
+        if self.by:
+            _check_line("by", self.by)
+        check_answers(self.answers, self.groups)
+        if self.bounds is not None:
+            checks.bounds(*self.bounds)
+        if self.choose is not None and self.choose not in NAMES:
+            raise unknown(self.choose, NAMES)
         checks.positive(weight=self.weight)
         alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
         expected = f"groups with by and answers for the question {self.name}"
@@ -94,7 +114,7 @@ class QuestionDesign:
 class Design:
     """What is wanted of a survey; the mechanism follows, unless one is ``given``.
 
-    One of so many ``categories``, or a number between ``bounds``; or several ``questions``, whose
+    One of so many ``categories``, or a number between ``bounds``; or a list of ``questions``, whose
     mechanisms together keep the promise. ``choose`` names a mechanism; the best one is taken
     otherwise. ``messages_cap`` above 1 lets in protocols with several messages.
     """
@@ -179,8 +199,8 @@ class Design:
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """What every device runs for each question: together they spend the whole budget."""
-        if not self.questions:
-            return (self.device,)
+        if len(self.questions) < 2:
+            return (self._alone.device,)
         people = {
             "n": self.crowd,
             "local_epsilon_cap": min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL),
@@ -202,6 +222,15 @@ class Design:
         delta = self.terms.delta_taking_part
         made = joint.plan_together(parts, epsilon=self.epsilon, delta=delta)
         return tuple(each.randomizer for each in made.plans)
+
+    @property
+    def _alone(self) -> Design:
+        """The same, of a list with one question: nobody skips that, and it needs no name."""
+        if not self.questions:
+            return self
+        (only,) = self.questions
+        choose, categories = only.choose or self.choose, cells(only.answers, only.groups) or None
+        return replace(self, questions=(), categories=categories, bounds=only.bounds, choose=choose)
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
@@ -253,7 +282,10 @@ class Design:
         ``question``, ``answers``, ``by`` and ``groups`` are those of the only question.
         """
         parts = [("", question, answers, by, groups)]
-        if self.questions:
+        if len(self.questions) == 1:
+            (only,) = self.questions
+            parts = [("", only.text, only.answers, only.by, only.groups)]
+        elif self.questions:
             parts = [
                 (part.name, part.text, part.labels, part.by, part.group_labels)
                 for part in self.questions
@@ -261,9 +293,7 @@ class Design:
         texts = [("question", each[1]) for each in parts]
         texts += [("by", each[3]) for each in parts if each[4]]
         for name, text in (*texts, *((name, about[name]) for name in ("purpose", "name"))):
-            expected = "one line of text, without control characters"
-            shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
-            checks.refuse(not shown or not text.strip(), expected, **{name: text})
+            _check_line(name, text)
         questions = (
             Question(name=name, text=text, answers=labels, by=by, groups=groups, device=device)
             for (name, text, labels, by, groups), device in zip(parts, self.devices, strict=True)
@@ -275,6 +305,12 @@ class Design:
             **attributes(self, *TERMS),
             **about,
         )
+
+
+def _check_line(name: str, text: str) -> None:
+    expected = "one line of text, without control characters"
+    shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
+    checks.refuse(not shown or not text.strip(), expected, **{name: text})
 
 
 def expected_error(device: Device, valid: int) -> float:

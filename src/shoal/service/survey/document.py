@@ -355,10 +355,7 @@ class Question:
         else:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
-        for answer in (*answers, *self.groups):
-            _check_text("answer", answer, LONGEST_ANSWER)
-        repeated = len(set(answers)) < len(answers)
-        checks.refuse(repeated, "answers that differ", answers="repeated")
+        check_answers(answers, self.groups)
         if self.by or self.groups:
             self._check_groups()
 
@@ -426,6 +423,20 @@ def cells(answers: tuple[str, ...], groups: tuple[str, ...]) -> int:
     return number
 
 
+def check_name(name: str) -> None:
+    """Refuse a name by which programs could not know one of several questions."""
+    expected = "a name of 1 to 40 letters, digits, underscores, hyphens and dots"
+    checks.refuse(not _NAME.fullmatch(name), expected, name=name)
+
+
+def check_answers(answers: tuple[str, ...], groups: tuple[str, ...] = ()) -> None:
+    """Refuse answers and groups that are no texts, or too long, and answers that are repeated."""
+    for answer in (*answers, *groups):
+        _check_text("answer", answer, LONGEST_ANSWER)
+    repeated = next((each for each in answers if answers.count(each) > 1), None)
+    checks.refuse(repeated is not None, "answers that differ", answers=repeated)
+
+
 def _check_several(questions: tuple[Question, ...]) -> None:
     """Each has a name of its own; answers and groups end with that of those who skip it."""
     expected = f"1 to {MOST_QUESTIONS} questions"
@@ -434,8 +445,7 @@ def _check_several(questions: tuple[Question, ...]) -> None:
         checks.refuse(questions[0].name, "no name for the only question", name=questions[0].name)
         return
     for question in questions:
-        expected = "a name of 1 to 40 letters, digits, underscores, hyphens and dots"
-        checks.refuse(not _NAME.fullmatch(question.name), expected, name=question.name)
+        check_name(question.name)
         expected = (
             f"answers and groups of {question.name} that end with {NONE!r}, for those who skip it"
         )
