@@ -194,7 +194,8 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        networks = self.addresses.key(self.client[0] if self.client else None)
+        peer = self.client[0] if self.client else ""
+        networks = None if self.addresses.is_proxy(peer) else self.addresses.key(peer)
         if len(self.connections) > self.limits.connections or not self.by_network.take(networks):
             transport.abort()
             return

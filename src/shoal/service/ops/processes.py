@@ -77,7 +77,7 @@ class Settings:
     ``identity`` is where the keys' identity is, if it is not with them. It is reached at a port, or
     at a socket that its parent opened (``descriptor``); metrics and health at one of their own, or
     not at all. ``processes`` do the opening. ``pace`` is a worker's; an analyzer waits as long
-    between two looks. A service that sees one address only, its proxy's, has ``limits`` without an
+    between two looks. A service behind a proxy has it in its ``limits``, or these have no
     ``address_rate``.
     """
 
@@ -181,6 +181,8 @@ def run_shuffler(settings: Settings) -> None:
         app = shuffler_app(store, parts.keyring, limits=limits, observe=observe)
         with measured(settings, parts, observations.metrics, partial(batch_metrics, store)):
             logs.say("listening", role="shuffler", address=address(listening))
+            if limits.address_rate is None:
+                logs.say("addresses_not_limited", level=logging.WARNING, role="shuffler")
             serve(WithHealth(app, parts.readiness), listening, limits=limits)
 
 
@@ -252,7 +254,7 @@ def run_analyzer(
             keyring=parts.keyring,
             limits=limits,
             public_results=public_results,
-            proxied=limits.address_rate is None,
+            proxied=limits.address_rate is None or limits.proxy is not None,
         )
         app = analyzer_app(
             parts.store,
