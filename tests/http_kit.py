@@ -85,3 +85,36 @@ def dripping(first=b"HTTP/1.1 200 OK\r\nX-A: ", *, pause=0.02, most=1500):
         finally:
             over.set()
             listening.shutdown(socket.SHUT_RDWR)
+
+
+def proxy_to(target, *, local_address, sender=b"shoal-sender", as_it_is=()):
+    """An application that does what the proxies of deploy/ do: hand a request on for its sender.
+
+    It names the sender in a header of its own, in place of what is there, unless in those that it
+    hands on ``as_it_is``.
+    """
+    passed = {b"content-type", b"authorization", b"shoal-request", b"accept", *as_it_is}
+
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        headers = [(name, value) for name, value in scope["headers"] if name in passed]
+        if sender is not None:
+            headers.append((sender, scope["client"][0].encode()))
+        transport = httpx.AsyncHTTPTransport(local_address=local_address)
+        async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT) as client:
+            answer = await client.request(
+                scope["method"],
+                f"{target}{scope['path']}?{scope['query_string'].decode()}".rstrip("?"),
+                content=body,
+                headers=headers,
+            )
+        kept = [(n, v) for n, v in answer.headers.raw if n.lower() != b"connection"]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": kept})
+        await send({"type": "http.response.body", "body": answer.content})
+
+    return app

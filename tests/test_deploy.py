@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tomllib
 from functools import cache
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,28 @@ def test_a_unit_runs_a_command_that_there_is_and_little_else(path):
         assert service["Type"] == "oneshot"
 
 
+def test_every_deployment_of_the_intake_counts_by_the_address_that_its_proxy_names():
+    """What the threat model says of open surveys, in the unit, the containers and the page."""
+    words = unit(DEPLOY / "systemd" / "shoal-shuffler.service")["Service"]["ExecStart"]
+    page = text_files()[Path("docs/operate/two-operators.md")]
+    typed = re.findall(r"^shuffler\$ shoal (serve shuffler .+)$", page, re.MULTILINE)
+    started = [parse(shlex.split(words)[1:]), *(parse(shlex.split(line)) for line in typed)]
+    assert [found["proxy"] for found in started] == ["127.0.0.1"] * 2
+    inside, document = parse(commands("shuffler")["intake"]), compose("shuffler")
+    (front,) = document["networks"]["front"]["ipam"]["config"]
+    address = ip_address(document["services"]["caddy"]["networks"]["front"]["ipv4_address"])
+    assert inside["proxy"] == str(address)
+    assert address in ip_network(front["subnet"])
+    assert address not in ip_network(front["ip_range"]), "nobody else gets it first"
+    for found in (*started, inside):
+        assert not found["behind_proxy"]
+        assert found["address_reports"] == 100
+    assert "header_up Shoal-Sender {remote_host}\n" in read("shuffler/Caddyfile")
+    assert "proxy_set_header Shoal-Sender $remote_addr;" in read("nginx/shuffler.conf")
+    for name in ("analyzer/Caddyfile", "nginx/analyzer.conf"):
+        assert "Shoal-Sender" not in read(name), "the analyzer need not know"
+
+
 def test_units_and_containers_use_the_same_ports():
     ports = {}
     for path in UNITS:
@@ -318,7 +341,9 @@ def test_nginx_hands_on_nothing_about_senders_and_keeps_no_log(side):
     assert "proxy_pass_request_headers off;" in text
     handed_on = set(re.findall(r"proxy_set_header (\S+)", text))
     assert not handed_on & set(ABOUT_SENDERS)
-    assert "$remote_addr" not in text
+    assert re.findall(r"(\S+) \$remote_addr\b", text) == (
+        ["Shoal-Sender"] if side == "shuffler" else []
+    )
     assert "$proxy_add_x_forwarded_for" not in text
     assert re.search(r"client_max_body_size \d+m;", text)
     zones = dict(re.findall(r"limit_(req|conn)_zone \$shoal_sender zone=(\w+):", text))

@@ -255,5 +255,9 @@ def test_what_one_address_may_have_is_said_by_options(run, embedded, monkeypatch
     )
     assert run(*words, "--behind-proxy").status == 0
     assert told.pop().address_rate is None
+    assert run(*words, "--proxy", "127.0.0.1").status == 0
+    assert told.pop() == Limits(proxy="127.0.0.1")
+    assert "address or a network" in run(*words, "--proxy", "caddy").refusal()
+    assert "names senders" in run(*words, "--proxy", "::1", "--behind-proxy").refusal()
     said = run(*words, "--address-rate", "0").refusal()
     assert "--address-rate" in said

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import socket
+import threading
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, RemoteDisconnected
@@ -23,6 +25,7 @@ from shoal.service.http.server import allow_many_files, background, listen
 from shoal.service.http.server import server as made
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+NONSENSE = b"nonsense\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -37,10 +40,21 @@ async def _small(request: Request) -> PlainTextResponse:
     return PlainTextResponse(str(len(body)))
 
 
+held, go_on = [], threading.Event()
+
+
+async def _held(request: Request) -> PlainTextResponse:
+    """Answers when the test lets it."""
+    held.append(request)
+    await asyncio.to_thread(go_on.wait, 60)
+    return PlainTextResponse("")
+
+
 @contextmanager
 def server(**limits):
     routes = [
         Route("/", _answer, methods=["GET", "POST"]),
+        Route("/held", _held),
         Route("/small", _small, methods=["POST"]),
     ]
     app = Application({"paths": {}}, None, pages=routes)
@@ -172,14 +186,64 @@ def test_bytes_that_trickle_buy_no_time(impatient):
         assert sent_until_cut(connection, pieces, pause=0.02) < len(pieces)
 
 
-def test_one_connection_too_many_is_let_go_at_once():
-    with server(connections=3, head_seconds=3600) as place:
+@pytest.mark.parametrize(
+    "first",
+    [b"", GET[:20], POST, POST + b"5\r\nabc", GET, NONSENSE],
+    ids=["silent", "half a head", "no body", "half a body", "between requests", "discarded"],
+)
+def test_of_too_many_connections_one_that_is_waited_for_makes_room(first):
+    with server(connections=3, head_seconds=3600, discard_seconds=3600) as place:
         with ExitStack() as stack:
             for _ in range(3):
-                stack.enter_context(socket.create_connection(place))
-            with socket.create_connection(place) as another:
-                assert said(another) == b""  # the others may be silent much longer
+                connection = stack.enter_context(socket.create_connection(place))
+                connection.settimeout(60)
+                connection.sendall(first)
+                if first in {GET, NONSENSE}:
+                    assert connection.recv(65536)
+            assert [get(place, "127.0.0.1") for _ in range(5)] == [200] * 5
         wait_for(lambda: answers(place, "127.0.0.1"))  # room is given back
+
+
+def test_it_is_the_longest_silent_one():
+    with server(connections=3, head_seconds=3600) as place, ExitStack() as stack:
+        others = [stack.enter_context(closing(HTTPConnection(*place))) for _ in range(3)]
+        for connection in others:
+            connection.connect()
+        for number in (1, 0, 2, 0):
+            others[number].request("GET", "/")
+            assert others[number].getresponse().read() == b"0"
+        with closing(HTTPConnection(*place)) as another:
+            another.request("GET", "/")
+            assert another.getresponse().read() == b"0"
+            assert said(others[1].sock) == b""
+            for connection in (others[2], others[0], another):
+                connection.request("GET", "/")
+                assert connection.getresponse().read() == b"0"
+
+
+def test_who_is_being_answered_makes_no_room():
+    with server(connections=2) as place, ExitStack() as stack:
+        busy = [stack.enter_context(socket.create_connection(place)) for _ in range(2)]
+        for connection in busy:
+            connection.sendall(GET.replace(b"GET /", b"GET /held"))
+        wait_for(lambda: len(held) == 2)
+        with socket.create_connection(place) as another:
+            assert said(another) == b""
+        go_on.set()
+        for connection in busy:
+            connection.settimeout(60)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_idle_connections_of_many_addresses_keep_nobody_out():
+    """The attack: forty addresses with as many idle connections as each may have."""
+    limits = {"connections": 200, "address_connections": 10, "head_seconds": 3600}
+    with server(limit_loopback=True, **limits) as place, ExitStack() as stack:
+        for last in range(2, 42):
+            for _ in range(10):
+                stack.enter_context(connected(place, f"127.0.0.{last}"))
+            assert get(place, "127.0.0.99") == 200
+        assert [get(place, "127.0.0.99") for _ in range(20)] == [200] * 20
 
 
 def test_files_are_left_for_the_store(monkeypatch):

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager, closing
+from functools import partial
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -19,18 +21,25 @@ from starlette.routing import Route
 
 import http_kit
 from running_kit import wait_for
+from shoal.service.db.database import Database, StoreId
+from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.server import address, background, listen
+from shoal.service.keyring import Keyring, Protection
+from shoal.service.ops import processes
 from shoal.service.ops.home import Home
 from shoal.service.ops.processes import (
     STORE_TIMEOUT,
     Child,
     ChildFailedError,
     Children,
+    Settings,
     TooSlowError,
+    opened_party,
     stopping,
     wait_for_database,
 )
+from shoal.service.shuffler.store import ShufflerStore
 
 
 def test_a_request_that_has_begun_is_answered_and_the_application_closes_after_it():
@@ -116,17 +125,18 @@ def test_waiting_ends():
 
 def test_a_database_that_is_not_up_yet_is_waited_for(tmp_path, monkeypatch, caplog):
     home = Home(directory=tmp_path, role="shuffler", store="postgresql+psycopg://db.example/shoal")
-    up = iter([False, False, True])
+    up, up_now = iter([False, False, True]), Database(f"sqlite:///{tmp_path / 'store'}")
 
     def database(self, *, migrate):
         assert (self, migrate) == (home, True)
         if next(up):
-            return "up"
+            return up_now
         raise StoreUnavailableError("connecting", "connection refused")
 
     monkeypatch.setattr(Home, "database", database)
     naps = []
-    assert wait_for_database(home, migrate=True, sleep=naps.append) == "up"
+    found = wait_for_database(home, lambda _database: "begun", migrate=True, sleep=naps.append)
+    assert found == (up_now, "begun")
     assert len(naps) == 2
     assert [record.message for record in caplog.records] == ["waiting_for_store"] * 2
 
@@ -139,7 +149,48 @@ def test_a_database_that_never_comes_up_is_refused_and_a_file_at_once(tmp_path, 
     home = Home(directory=tmp_path, role="shuffler", store="postgresql+psycopg://db.example/shoal")
     naps = []
     with pytest.raises(StoreUnavailableError, match="refused"):
-        wait_for_database(home, sleep=naps.append)
+        wait_for_database(home, Database.close, sleep=naps.append)
     assert sum(naps) == STORE_TIMEOUT
+    home = Home(directory=tmp_path, role="shuffler")
     with pytest.raises(StoreUnavailableError, match="refused"):
-        wait_for_database(Home(directory=tmp_path, role="shuffler"), sleep=pytest.fail)
+        wait_for_database(home, Database.close, sleep=pytest.fail)
+
+
+@pytest.mark.parametrize("point", ["settle", "all"])
+def test_a_server_that_goes_away_while_a_worker_starts_is_waited_for(
+    tmp_path, monkeypatch, caplog, postgres_admin, postgres_url, point
+):
+    """It was there at the first contact, and is gone at the next."""
+    home = Home(directory=tmp_path / "shuffler", role="shuffler", store=postgres_url)
+    protection = Protection.none()
+    Keyring.create(home.keys, role="shuffler", protection=protection)
+    name, naps = sa.make_url(postgres_url).database, []
+
+    def allow(word):
+        with postgres_admin.connect() as connection:
+            connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {word}"))
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+            if word == "false":
+                connection.execute(sa.text(end), {"name": name})
+
+    def come_back(seconds):
+        naps.append(seconds)
+        allow("true")
+
+    kind = {"settle": StoreId, "all": Surveys}[point]
+    original = getattr(kind, point)
+
+    def going_away(*given, **options):
+        if not naps:
+            allow("false")
+        return original(*given, **options)
+
+    monkeypatch.setattr(kind, point, going_away)
+    waiting = partial(wait_for_database, sleep=come_back)
+    monkeypatch.setattr(processes, "wait_for_database", waiting)
+    settings = Settings(home=home, protection=protection)
+    with opened_party(settings, ShufflerStore, "worker") as parts:
+        assert parts.store.surveys.all() == []
+        parts.store.close()
+    assert len(naps) == 1
+    assert "waiting_for_store" in [record.message for record in caplog.records]

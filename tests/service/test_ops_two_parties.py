@@ -8,12 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 import http_kit
+from http_kit import proxy_to
 from repository import ROOT, environment
 from running_kit import Service, wait_for
 
@@ -60,8 +62,11 @@ class Walk:
         for machine in ("shuffler", "analyzer", "asker", "device"):
             (self.place / machine).mkdir()
         self.ports = {port: str(free_port()) for port in PORTS}
+        intake = f"http://127.0.0.1:{self.ports['8460']}"
+        proxy = proxy_to(intake, local_address="127.0.0.1")
+        self.front = ExitStack()
         self.names |= {
-            "https://shuffler.example": f"http://127.0.0.1:{self.ports['8460']}",
+            "https://shuffler.example": self.front.enter_context(http_kit.serving(proxy)),
             "https://analyzer.example": f"http://127.0.0.1:{self.ports['8461']}",
             "/etc/": f"{self.place}/etc/",
             "/var/": f"{self.place}/var/",
@@ -133,6 +138,7 @@ class Walk:
         self.services[kind].address({"worker": "metrics_listening"}.get(kind, "listening"))
 
     def close(self):
+        self.front.close()
         for service in self.services.values():
             service.__exit__()
 
@@ -180,6 +186,7 @@ def _wait_for_result(walk):
 def _restored(walk, batch):
     """The machines burn; both come back from what step 8 made."""
     assert [walk.services[kind].stop() for kind in ("analyzer", "worker", "shuffler")] == [0, 0, 0]
+    walk.front.close()
     for role in ("shuffler", "analyzer"):
         home, secret = f"/var/lib/shoal-{role}", f"/etc/shoal/{role}.passphrase"
         shutil.rmtree(walk.filled(home))

@@ -14,6 +14,9 @@ from shoal.service.db.leases import LEASE
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import KeyList, Keyring, Protection
 from shoal.service.opening import Pool, ProcessesLostError
+from shoal.service.ops.facts import store_facts
+from shoal.service.ops.health import State
+from shoal.service.ops.home import Home
 from shoal.service.shuffler.reports import Reports
 from shoal.service.survey import Party
 from shuffler_kit import DAY, made
@@ -86,6 +89,34 @@ def test_short_segments_are_given_up_only_in_the_right_place(shuffler, tmp_path)
     (tmp_path / "store-id").write_bytes(name)
     lives(shuffler, worker, 4)
     assert shuffler.tallies() == {"unreadable": 40}
+
+
+def test_bits_that_flip_on_the_disk_are_told_apart_from_noise(shuffler, tmp_path, caplog):
+    shuffler.receive(shuffler.forged(7))
+    shuffler.receive(shuffler.reports(60))
+    size = shuffler.wire.report_bytes
+    (segment,) = (tmp_path / "segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    for at in range(0, 67, 2):  # of four that are noise, and of thirty that would have opened
+        data[at * size + at % size] ^= 1 << at % 8
+    segment.write_bytes(data)
+    shuffler.work()
+    assert shuffler.tallies() == {"opened": 30, "rejected": 3, "damaged": 34}
+    assert "reports_damaged" in events(caplog)
+    home = Home(directory=tmp_path, role="shuffler")
+    (opening,) = [
+        fact for fact in store_facts(home, shuffler.database, None) if fact.name == "opening"
+    ]
+    (found,) = [each for each in opening.findings() if each.check == "damaged reports"]
+    assert found.state is State.WARN
+    assert found.detail.startswith("34 reports changed on the disk")
+
+
+def test_noise_alone_is_no_damage(shuffler, caplog):
+    shuffler.receive(shuffler.forged(120))
+    shuffler.work()
+    assert shuffler.tallies() == {"rejected": 120}
+    assert "reports_damaged" not in events(caplog)
 
 
 def test_a_batch_of_more_parts_than_files_may_be_open_is_mixed(tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from shoal.cli.app import OPERATE, Commands, RefusedError, app
-from shoal.cli.options import BareOptions, command, option
+from shoal.cli.options import BareOptions, Excludes, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 
 if TYPE_CHECKING:
@@ -92,8 +92,14 @@ class ListenOptions(ProcessOptions):
 
     host: str = option("The address to listen on.", _WHERE, "HOST", default="127.0.0.1")
     port: int = option(_PORT, _WHERE, default=0)
+    proxy: str | None = option(
+        "The proxy in front, or its network: it names every sender in the header Shoal-Sender, "
+        "which is believed from there alone.",
+        _WHERE,
+        "ADDRESS",
+    )
     behind_proxy: bool = option(
-        "All requests come from this one address (a proxy): do not limit it.", _WHERE
+        "All requests come through a proxy that names no senders: limit no address.", _WHERE
     )
     address_connections: int = option(
         "Connections at once. An IPv6 address stands for its /64; a /56 has 4 times, a /48 "
@@ -110,11 +116,13 @@ class ListenOptions(ProcessOptions):
     limit_loopback: bool = option("Limit this machine's own addresses too.", _MUCH)
     socket: int | None = option("", hidden=True, keyword="descriptor")
 
+    rules = (Excludes("proxy", ("behind_proxy",), "--proxy names senders, --behind-proxy none"),)
+
     def settings(self, keys: Path) -> dict[str, Any]:
         from shoal.service.http.limits import BY_ADDRESS, Limits
 
         names = [name for name in BY_ADDRESS if name in self.declared]
-        limits = Limits(**self.only(*names, "limit_loopback"))
+        limits = Limits(**self.only(*names, "limit_loopback", "proxy"))
         if self.behind_proxy:
             limits = replace(limits, address_rate=None)
         return super().settings(keys) | self.only("host", "port", "socket") | {"limits": limits}

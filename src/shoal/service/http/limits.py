@@ -18,11 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
-from socket import AF_INET, AF_INET6, inet_pton
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from time import monotonic
 from typing import TypeAlias
 
+from starlette.types import Scope
+
 from shoal import checks, randomness
+from shoal.errors import InvalidArgumentError
 from shoal.service.http.problems import Problem, ProblemError
 
 # What stands for an address today, from the smallest network to the largest; None: not limited.
@@ -37,6 +40,7 @@ BY_ADDRESS = (
     "address_reports",
     "address_refusals",
 )
+SENDER = b"shoal-sender"  # the header in which a proxy says for whom it asks
 _REFUSALS = b"refusals"
 _DAY = 86400.0
 _HOUR = 3600.0
@@ -46,9 +50,6 @@ _HASH_BYTES = 16
 _IPV4_BYTES = 4
 _IPV6_NETWORKS = (8, 7, 6)  # bytes of an address that say which network of 64, 56, 48 bits it is in
 _SCALES = (1, 4, 16)  # times what one address may have
-_IPV4_MAPPED = bytes(10) + b"\xff\xff"
-_LOOPBACK = bytes(15) + b"\x01"
-_LOOPBACK_NETWORK = 127
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,13 @@ class Limits:
     it is committed. Of one address: ``address_connections``, ``address_requests`` and
     ``address_bytes`` at once, and ``address_rate`` reports a second after a first
     ``address_burst``; an hour, ``address_reports`` to surveys that anybody may answer, and
-    ``address_refusals`` wrong codes, after which a request is refused at its first. A rate of None
-    is for a service behind a proxy, where all requests come from one address, and nothing is
-    limited by it.
-    This machine's own addresses are not limited unless ``limit_loopback``: a proxy may be on the
-    same machine.
+    ``address_refusals`` wrong codes, after which a request is refused at its first.
+
+    Behind a proxy all requests come from one address. ``proxy`` is that address, or a network that
+    has it: of what comes from there, the header ``Shoal-Sender`` says for whom, and is believed
+    from nowhere else. A rate of None is for a proxy that does not say it: no address is limited.
+    This machine's own addresses are not limited, as a proxy may be on the same machine, unless
+    ``limit_loopback``, or it is known where the proxy is.
     """
 
     head_bytes: int = 16 << 10
@@ -88,14 +91,21 @@ class Limits:
     address_connections: int = 256
     addresses: int = 100_000
     limit_loopback: bool = False
+    proxy: str | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
             value = {each.name: getattr(self, each.name)}
             if each.type == "int":
                 checks.count(**value)
-            elif each.type != "bool" and value[each.name] is not None:
+            elif str(each.type).startswith("float") and value[each.name] is not None:
                 checks.positive(**value)
+        if self.proxy is not None:
+            try:
+                ip_network(self.proxy)
+            except ValueError:
+                expected = "an address or a network, such as 127.0.0.1 or 172.30.84.0/24"
+                raise InvalidArgumentError("proxy", self.proxy, expected) from None
 
 
 _AGAIN = "send the same bytes again later"
@@ -118,6 +128,13 @@ _TOO_MANY_OPEN = Problem(
     "too_many",
     429,
     f"too many reports from one place for a survey that anybody may answer; {_AGAIN}",
+)
+_NO_SENDER = Problem(
+    "no_sender",
+    503,
+    "the proxy in front of this service does not name who sends (header Shoal-Sender); it has to "
+    "be set up to do so",
+    retry_after=60,
 )
 _TOO_MANY_WRONG = Problem("too_many", 429, f"too many wrong codes from one place; {_AGAIN}")
 
@@ -225,12 +242,37 @@ class Addresses:
 
     limits: Limits
     timer: Callable[[], float] = monotonic
+    _proxy: IPv4Network | IPv6Network | None = field(init=False)
     _until: float = field(default=-math.inf, init=False)  # the end of the day that the salt is of
     _salt: bytes = field(default=b"", init=False)
     # which bucket, hash of a network: (tokens missing, when that was so)
     _missing: OrderedDict[bytes, tuple[float, float]] = field(
         default_factory=OrderedDict, init=False
     )
+
+    def __post_init__(self) -> None:
+        self._proxy = None if self.limits.proxy is None else ip_network(self.limits.proxy)
+
+    def is_proxy(self, peer: str) -> bool:
+        """Whether whoever connects is the proxy, whose word on senders is believed."""
+        if self._proxy is None:
+            return False
+        address = _address(peer)
+        return address is not None and address in self._proxy
+
+    def sender(self, scope: Scope) -> str | None:
+        """Where a request comes from; of one that the proxy hands on, where it says it comes from.
+
+        A proxy that does not say it is refused: limits that are off would not be noticed.
+        """
+        peer: str | None = scope["client"][0] if scope.get("client") else None
+        if peer is None or not self.is_proxy(peer):
+            return peer
+        named = [value for name, value in scope["headers"] if name == SENDER]
+        sender = str(named[0], "latin-1") if len(named) == 1 else ""
+        if _address(sender) is None:
+            raise ProblemError(_NO_SENDER)
+        return sender
 
     def charge(self, address: str | None, tokens: int) -> Networks:
         """Take tokens from an address's buckets, or refuse; what stands for the address today."""
@@ -313,18 +355,15 @@ class Addresses:
             self._missing.clear()
         if self.limits.address_rate is None or address is None:
             return None
-        try:
-            packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
-        except OSError:  # a socket of this machine has a path, not an address
+        parsed = _address(address)
+        if parsed is None:  # a socket of this machine has a path, not an address
             return None
-        packed = packed.removeprefix(_IPV4_MAPPED)
-        is_ipv4 = len(packed) == _IPV4_BYTES
-        is_loopback = packed == _LOOPBACK or (is_ipv4 and packed[0] == _LOOPBACK_NETWORK)
-        if is_loopback and not self.limits.limit_loopback:
+        if parsed.is_loopback and not self.limits.limit_loopback and self._proxy is None:
             return None
+        lengths = (_IPV4_BYTES,) if isinstance(parsed, IPv4Address) else _IPV6_NETWORKS
         return tuple(
-            blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
-            for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
+            blake2b(parsed.packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
+            for length in lengths
         )
 
 
@@ -369,6 +408,15 @@ class Bursts:
     def share(largest: int, total: int) -> float:
         """Quarters that the largest part is at least, three at most; 0 of too few."""
         return min(4 * largest // total, 3) / 4 if total >= LEAST_REPORTS else 0.0
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address, of IPv4 as such; None for what is none."""
+    try:
+        parsed = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
 def _refuse(wait: float, problem: Problem) -> None:

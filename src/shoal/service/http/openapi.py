@@ -111,8 +111,7 @@ class Application(Starlette):
 
         def charged(handler: Handler) -> Handler:
             async def answer(request: Request) -> Response:
-                host = request.client.host if request.client else None
-                request.state.networks = limited.charge(host, 1)
+                request.state.networks = limited.charge(limited.sender(request.scope), 1)
                 return await handler(request)
 
             return answer

@@ -36,7 +36,7 @@ _LOOKED_AT = frozenset({b"content-type", b"content-encoding", b"content-length"}
 
 def charge(addresses: Addresses, request: Request, tokens: int = 1) -> Networks:
     """Limit it by where it comes from, which is never kept."""
-    return addresses.charge(request.client.host if request.client else None, tokens)
+    return addresses.charge(addresses.sender(request.scope), tokens)
 
 
 def survey_named(request: Request) -> SurveyId:

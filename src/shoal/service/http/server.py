@@ -7,7 +7,8 @@ closes the application, which commits what it acknowledged.
 The parser behind the server keeps a request's head in memory until it is whole, however long it
 grows and however long it takes. Here a head has a length and a time, and the process has a number
 of connections: a connection that stays silent, or whose head never ends, is closed before the
-application learns of it. Bodies have their own limits (see ``http.limits``).
+application learns of it, and when there are too many, the longest silent one makes room for the
+next. Bodies have their own limits (see ``http.limits``).
 
 It speaks plain HTTP: encryption on the way (TLS), certificates and HTTP/2 are the business of a
 reverse proxy in front, which may also be what keeps addresses from the shuffler.
@@ -135,7 +136,13 @@ def server(
         room = max(most - _FILES_FOR_WORK, most // 2, 1)
         limits = replace(limits, connections=min(limits.connections, room))
     by_network = PerNetwork(limits.address_connections, limits.connections)
-    own = {"limits": limits, "addresses": Addresses(limits), "by_network": by_network}
+    own = {
+        "limits": limits,
+        "addresses": Addresses(limits),
+        "by_network": by_network,
+        "admitted": set[Bounded](),
+        "waiting": dict[Bounded, None](),
+    }
     return Server(
         uvicorn.Config(
             app,
@@ -183,6 +190,8 @@ class Bounded(HttpToolsProtocol):
     limits: ClassVar[Limits]
     addresses: ClassVar[Addresses]
     by_network: ClassVar[PerNetwork]  # connections
+    admitted: ClassVar[set[Bounded]]  # those that are not about to be closed for others
+    waiting: ClassVar[dict[Bounded, None]]  # of these, who is waited for: the longest silent first
 
     _networks: Networks = None
     _left: int | None = None  # bytes to discard, once nothing is read any more
@@ -194,16 +203,26 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        networks = self.addresses.key(self.client[0] if self.client else None)
-        if len(self.connections) > self.limits.connections or not self.by_network.take(networks):
+        peer = self.client[0] if self.client else ""
+        networks = None if self.addresses.is_proxy(peer) else self.addresses.key(peer)
+        if not self.by_network.take(networks):
             transport.abort()
             return
         self._networks = networks
-        self._watch()
+        if len(self.admitted) >= self.limits.connections:
+            # Who sends comes before who does not: this one may, the longest silent one did not.
+            oldest = next(iter(self.waiting), self)
+            self._forget(oldest)
+            oldest.transport.abort()
+        if not transport.is_closing():
+            self.admitted.add(self)
+            self.waiting[self] = None
+            self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._unwatch()
+        self._forget(self)
         self.by_network.give(self._networks)
         self._networks = None
         super().connection_lost(exc)
@@ -217,13 +236,24 @@ class Bounded(HttpToolsProtocol):
             return
         self._progressed = False
         super().data_received(data)
-        if self.transport.is_closing() or self._left is not None:
+        self.waiting.pop(self, None)
+        if self.transport.is_closing():
+            return
+        if self._is_idle() or self.cycle.more_body:
+            self.waiting[self] = None
+        if self._left is not None:
             return
         self._silent = 0 if self._progressed else self._silent + len(data)
         if self._silent > self.limits.head_bytes:
             self._refuse(_too_long(self.limits.head_bytes))
         elif self._is_idle():
             self._watch()
+
+    def on_response_complete(self) -> None:
+        """The next request is waited for."""
+        if not self.transport.is_closing():
+            self.waiting[self] = None
+        super().on_response_complete()
 
     def on_message_begin(self) -> None:
         """A new request."""
@@ -283,6 +313,10 @@ class Bounded(HttpToolsProtocol):
             self.transport.write_eof()
             self.flow.resume_reading()
             self.loop.call_later(self.limits.discard_seconds, self.transport.close)
+
+    def _forget(self, connection: Bounded) -> None:
+        self.admitted.discard(connection)
+        self.waiting.pop(connection, None)
 
     def _is_idle(self) -> bool:
         # Before the first request there is none, whatever its declaration says.

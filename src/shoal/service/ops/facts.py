@@ -34,7 +34,7 @@ from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
 from shoal.service.ops.home import Home
 from shoal.service.ops.metrics import Rows, family, gauge, two_digits
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.batches import DEAD_LETTERS
+from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS
 from shoal.service.shuffler.codes import Codes
 from shoal.service.shuffler.reports import GATHER_REPORTS
 from shoal.service.shuffler.store import ShufflerStore
@@ -56,6 +56,10 @@ _LEDGER_FIGURES = (
 )
 _TEND = "start the worker (or the analyzer) with the identity: it renews the keys and their list"
 _START_WORKER = "start a worker: shoal serve worker DIR"
+_LOSSES = (
+    (DEAD_LETTERS, "dead letters", "were given up after repeated failures"),
+    (DAMAGED, "damaged reports", "changed on the disk before they were opened, and are lost"),
+)
 _NOT_PASSED = (
     "start the analyzer (or run shoal collect); if it runs, its log says why that shuffler's lists "
     "do not come"
@@ -407,9 +411,8 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
         living = (schema.OPEN, schema.SEALED, schema.SHUFFLED, schema.RELEASED)
         columns = (batches.id, batches.survey, batches.state, batches.since, batches.closed)
         rows = connection.execute(sa.select(*columns).where(batches.state.in_(living))).all()
-        dead_letters = connection.scalar(
-            sa.select(sa.func.sum(tally.value)).where(tally.name == DEAD_LETTERS)
-        )
+        by_name = sa.select(tally.name, sa.func.sum(tally.value)).group_by(tally.name)
+        totals = {str(name): int(total) for name, total in connection.execute(by_name)}
     if not waiting or leased:
         yield ok("opening", "a worker is opening reports" if waiting else "nothing waits")
     elif tried:
@@ -438,13 +441,10 @@ def _shuffler_waits(database: Database, surveys: Surveys, now: int) -> Iterator[
             yield warn(name, detail, "check that the analyzer runs, and that its token is valid")
         else:
             yield ok(name, row.state.lower())
-    if dead_letters:
-        advice = "look for disk errors in the system's log"
-        yield warn(
-            "dead letters",
-            f"{dead_letters:,} reports were given up after repeated failures",
-            advice,
-        )
+    for counter, name, what in _LOSSES:
+        if totals.get(counter):
+            advice = "look for disk errors in the system's log"
+            yield warn(name, f"{totals[counter]:,} reports {what}", advice)
 
 
 def _analyzer_waits(database: Database) -> Iterator[Finding]:

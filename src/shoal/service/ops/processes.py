@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,7 @@ _TAIL = 4096
 REFUSED = 2  # the exit status of a child that will not do better the next time
 
 Store = TypeVar("Store", ShufflerStore, AnalyzerStore)
+Begun = TypeVar("Begun")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ class Settings:
     ``identity`` is where the keys' identity is, if it is not with them. It is reached at a port, or
     at a socket that its parent opened (``descriptor``); metrics and health at one of their own, or
     not at all. ``processes`` do the opening. ``pace`` is a worker's; an analyzer waits as long
-    between two looks. A service that sees one address only, its proxy's, has ``limits`` without an
+    between two looks. A service behind a proxy has it in its ``limits``, or these have no
     ``address_rate``.
     """
 
@@ -119,9 +120,14 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
     home, name = settings.home, name or settings.home.role
     keyring = home.keyring(settings.protection, identity=settings.identity)
     logs.say("starting", role=name)
-    with closing(wait_for_database(home, migrate=settings.migrate)) as database:
+
+    def begin(database: Database) -> Store:
         store = kind(database, home.directory, system_clock)
         check_party(store.surveys.all(), keyring, system_clock())
+        return store
+
+    database, store = wait_for_database(home, begin, migrate=settings.migrate)
+    with closing(database):
         # A key that cannot be read is no reason to refuse: others open what was sealed for them.
         lacking = keyring.lacking()
         if lacking:
@@ -135,13 +141,24 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
 
 
 def wait_for_database(
-    home: Home, *, migrate: bool = False, sleep: Callable[[float], None] = time.sleep
-) -> Database:
-    """A party's database; one on a server is waited for, and the log says so."""
+    home: Home,
+    begin: Callable[[Database], Begun],
+    *,
+    migrate: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Database, Begun]:
+    """A party's database, and what is begun with it; one on a server is waited for.
+
+    The log says so. It may go away again while this begins.
+    """
     waited = 0.0
     while True:
         try:
-            return home.database(migrate=migrate)
+            with ExitStack() as stack:
+                database = stack.enter_context(closing(home.database(migrate=migrate)))
+                begun = begin(database)
+                stack.pop_all()
+                return database, begun
         except StoreUnavailableError as error:
             if home.url.startswith(SQLITE) or waited >= STORE_TIMEOUT:
                 raise
@@ -181,6 +198,8 @@ def run_shuffler(settings: Settings) -> None:
         app = shuffler_app(store, parts.keyring, limits=limits, observe=observe)
         with measured(settings, parts, observations.metrics, partial(batch_metrics, store)):
             logs.say("listening", role="shuffler", address=address(listening))
+            if limits.address_rate is None:
+                logs.say("addresses_not_limited", level=logging.WARNING, role="shuffler")
             serve(WithHealth(app, parts.readiness), listening, limits=limits)
 
 
@@ -194,7 +213,7 @@ def run_intakes(settings: Settings, count: int, words: Sequence[str], *, heard: 
     if not 2 <= count <= MOST_INTAKES:
         raise InvalidArgumentError("workers", count, f"2 to {MOST_INTAKES}")
     logs.say("starting", role="shuffler", count=count)
-    wait_for_database(settings.home, migrate=settings.migrate).close()
+    wait_for_database(settings.home, Database.close, migrate=settings.migrate)
     stop = threading.Event()
     with settings.listen() as listening, stopping(stop.set):
         children = []
@@ -252,7 +271,7 @@ def run_analyzer(
             keyring=parts.keyring,
             limits=limits,
             public_results=public_results,
-            proxied=limits.address_rate is None,
+            proxied=limits.address_rate is None or limits.proxy is not None,
         )
         app = analyzer_app(
             parts.store,

@@ -76,7 +76,8 @@ from shoal.service.survey import Batches as BatchRules
 
 PAGE = 1000
 DEAD_LETTERS = "unreadable"  # the name of their counter, in stores and in metrics
-UNOPENED = ("rejected", DEAD_LETTERS)
+DAMAGED = "damaged"  # the same of reports that are not what was received any more
+UNOPENED = ("rejected", DEAD_LETTERS, DAMAGED)
 _AT_CLOSE = " at close"
 _STEPS = 24  # of a batch's greatest age, if that is shorter than a day
 _WAIT = 10  # seconds until a sealed batch may be shuffled

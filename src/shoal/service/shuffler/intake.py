@@ -367,7 +367,7 @@ class Intake:
         """Take reports without a route, with the answers of the route."""
         defect = None
         try:
-            key = self.addresses.charge(scope["client"][0] if scope["client"] else None, 1)
+            key = self.addresses.charge(self.addresses.sender(scope), 1)
             answer = await self.take(row, scope, receive, key)
         except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
             answer = answer_to(error, self.observe)

@@ -53,11 +53,11 @@ from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
 from shoal.service.opening import tags_of
-from shoal.service.shuffler.batches import DEAD_LETTERS, Batches, count
+from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.codes import settle, spend, unspend
 from shoal.service.shuffler.tables import counters, extents, waiting_codes, waiting_tags
 
-COUNTED = ("opened", "rejected", DEAD_LETTERS)
+COUNTED = ("opened", "rejected", DEAD_LETTERS, DAMAGED)
 GATHER = 600.0  # seconds
 GATHER_REPORTS = 1000
 _AT_ONCE = 500  # extents, below SQLite's limit of parameters
@@ -293,13 +293,16 @@ class Reports:
         opened: Mapping[int, bytes],
         forgotten: bytes = b"",
         counts: Mapping[int, int] | None = None,
-    ) -> None:
+    ) -> int:
         """Move opened reports, the records of each inner key, into the open batches.
 
         ``counts`` says how many reports they are, where these may leave slots out. The others are
         rejected. Tags move to the table of tags, but for those of rejected reports
         that are ``forgotten``: what does not open needs no protection against replay, and noise
         must not fill the table.
+
+        Returns how many of them have a tag that no report had that came in: the disk has changed
+        them, and nothing else is wrong with them.
         """
         row = self.surveys.row(claim.survey)
         size = row.wire.opened_bytes
@@ -330,12 +333,18 @@ class Reports:
                 for key, path in paths.items():
                     self.batches.join(connection, row, key, path.name, counts[key])
                 add_tags(connection, row.number, claim.key, moved - unopened)
-                counted = {"opened": claim.count - rejected, "rejected": rejected}
+                damaged = len(unopened - moved)
+                counted = {
+                    "opened": claim.count - rejected,
+                    "rejected": rejected - damaged,
+                    DAMAGED: damaged,
+                }
                 count(self.database, connection, row.number, counted)
         except LeaseLostError:
             files.remove(paths.values())
             raise
         failpoints.reached("opening.after-commit")
+        return damaged
 
     def delete_all(self, connection: sa.Connection, row: SurveyRow) -> list[Extent]:
         """Delete all reports of a survey that wait to be opened; where they are."""

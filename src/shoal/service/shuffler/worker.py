@@ -247,10 +247,12 @@ class ShufflerWorker:
         taken = opened.counts.keys() if known else self._some_keys(survey, opened)
         try:
             records = {key: opened.by_key[key] for key in taken}
-            reports.finish(claim, records, opened.unopened, opened.counts)
+            damaged = reports.finish(claim, records, opened.unopened, opened.counts)
         except LeaseLostError:  # the worker was slow: not the fault of the reports
             reports.acquit(claim)
             raise
+        if damaged:
+            _log.error("reports_damaged", extra=_about(claim))
 
     def _some_keys(self, survey: Survey, opened: OpenedReports) -> list[int]:
         """The keys to open batches for, while nobody knows which ones the analyzer has."""
