@@ -120,7 +120,8 @@ class Service:
 
     def back_up(self, role, *, store=None, **options):
         home = Home(directory=self.directory / role, role=role, store=store)
-        made = back_up(home, self.directory / f"{role}.tar", clock=self.clock, **options)
+        given = {"clock": self.clock, "waiting": True} | options
+        made = back_up(home, self.directory / f"{role}.tar", **given)
         return made.path
 
     def lose(self, role):

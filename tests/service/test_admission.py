@@ -30,7 +30,6 @@ from shoal.service.admission import (
     Open,
     OpenFraction,
     beside,
-    bounds_of,
     hashes_of,
 )
 from shoal.service.batch_file import BatchFile
@@ -189,8 +188,6 @@ def test_codes_are_what_every_client_computes():
     (hashed,) = hashes_of(first)
     assert hashed == sha256(b"shoal/1 code" + first).digest()[:16]
     assert invitation.code_hashes(SURVEY, 2) == hashes_of(first + second)
-    (bound,) = bounds_of(first, [bytes(16)])
-    assert bound == sha256(b"shoal/1 bound" + first + bytes(16)).digest()[:16]
     assert SECRET.hex() not in repr(invitation)
 
 
@@ -599,7 +596,7 @@ def test_codes_go_with_their_survey(either):
     either.shuffler.clock.advance(100 * 86_400)
     deleted = either.store.delete_survey(either.survey.id)
     assert deleted.counts["codes"] == 63
-    for table in (schema.codes, schema.waiting_codes):
+    for table in schema.OF_PEOPLE:
         assert rows_of(either.shuffler.database, table) == 0
 
 
@@ -653,8 +650,8 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
 
 def test_what_is_spent_is_kept_without_order_and_time(invited):
     """The rows are the same in whatever order people came."""
-    columns = {each.name for table in (schema.codes, schema.waiting_codes) for each in table.c}
-    assert columns == {"survey", "hash", "state", "bound", "extent"}
+    columns = {each.name for table in schema.OF_PEOPLE for each in table.c}
+    assert columns == {"survey", "hash", "state", "spent", "extent"}
     for person in (5, 2, 9, 7, 1):
         invited.receive(invited.bodies([person]))
     invited.shuffler.work()
@@ -725,7 +722,7 @@ def test_what_was_spent_before_a_backup_is_spent_after_it(tmp_path, waiting):
     shuffler.receive(gathered)
     shuffler.shuffler.work()
     shuffler.receive(waits)
-    back_up(home, tmp_path / "b.tar", clock=shuffler.shuffler.clock)
+    back_up(home, tmp_path / "b.tar", clock=shuffler.shuffler.clock, waiting=True)
     shuffler.receive(later)
     shuffler.shuffler.close()
     restore(

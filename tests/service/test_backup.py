@@ -469,7 +469,7 @@ def test_its_list_follows_every_list_that_was_ever_seen(tmp_path, waiting):
     )
     seen = [ring.list()]
     home.database().close()
-    back_up(home, tmp_path / "shuffler.tar", clock=clock_at(0))
+    back_up(home, tmp_path / "shuffler.tar", clock=clock_at(0), waiting=True)
     later = Keyring.open(home.keys, protection=Protection.none(), clock=clock_at(70 * DAY))
     for suite in suites * 3:
         later.rotate(suite=suite)

@@ -92,7 +92,7 @@ def test_keys_in_the_clear_are_told(tmp_path):
 
 
 def test_a_full_disk_is_that_of_the_backup(made, tmp_path, monkeypatch):
-    def full(_source, copy, _tell):
+    def full(_source, copy, _tell, _without):
         copy.touch()
         database = sqlite3.connect(":memory:")
         database.execute("PRAGMA max_page_count = 1")

@@ -160,14 +160,20 @@ def test_no_file_changed_last_when_a_report_came(twins):
 
 def test_postgresql_keeps_tags_in_an_order_of_their_own(tmp_path, postgres_url):
     shuffler = made(tmp_path, url=postgres_url, minimum=2000, target=4000)
-    reports = noise(shuffler, 600, seed=5)
-    moved(shuffler, reports, [range(start, start + 3) for start in range(0, 600, 3)])
+    reports = noise(shuffler, 2400, seed=5)
+    moved(shuffler, reports, [range(start, start + 12) for start in range(0, 2400, 12)])
     with shuffler.database.read() as connection:
-        rows = connection.scalars(sa.text("SELECT tag FROM tags ORDER BY ctid")).all()
+        tables = [
+            connection.scalars(sa.text(f"SELECT tag FROM {table} ORDER BY ctid")).all()  # noqa: S608
+            for table in ("recent_tags", "tags")
+        ]
         sizes = connection.execute(
             sa.text("SELECT pg_relation_size('waiting_tags'), pg_relation_size('extents')")
         ).one()
-    assert [bytes(row) for row in rows] == sorted(map(tag, reports))
+    found = [[bytes(row) for row in rows] for rows in tables]
+    assert [len(rows) for rows in found] == [1000, 1400]
+    assert all(rows == sorted(rows) for rows in found)
+    assert sorted(found[0] + found[1]) == sorted(map(tag, reports))
     assert tuple(sizes) == (0, 0)
     shuffler.close()
 
@@ -178,13 +184,13 @@ def test_postgresql_keeps_tags_in_an_order_of_their_own(tmp_path, postgres_url):
 def test_a_trickle_is_opened_together(shuffler, tmp_path):
     steady = Steady()
     worker = worker_of(shuffler, steady, gather=60)
-    parts = []
+    parts, size = [], shuffler.wire.opened_bytes
     for report in shuffler.reports(12):
         shuffler.receive(report)
         gathered(worker)
-        parts.append(len(list((tmp_path / "parts").iterdir())))
+        parts.append([path.stat().st_size // size for path in (tmp_path / "parts").iterdir()])
         steady.now += 15
-    assert parts == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+    assert parts == [[]] * 4 + [[5]] * 5 + [[10]] * 3
     assert shuffler.tallies() == {"opened": 10}
 
 

@@ -73,8 +73,8 @@ def test_a_new_store_has_the_tables_of_this_version(database, tree, metadata):
 @pytest.mark.parametrize(
     ("revision", "later"),
     [
-        ("0004", [schema.waiting_tags, schema.codes, schema.waiting_codes]),
-        ("0005", [schema.codes, schema.waiting_codes]),
+        ("0004", [schema.waiting_tags, schema.recent_tags, *schema.OF_PEOPLE]),
+        ("0005", [schema.recent_tags, *schema.OF_PEOPLE]),
     ],
     ids=["before gatherings", "before codes"],
 )
@@ -88,6 +88,70 @@ def test_a_shufflers_older_tables_are_brought_up_to_date(database, revision, lat
     assert database.revision("shuffler") == revision
     assert database.migrate("shuffler") == migrations.head("shuffler")
     assert differences(database, "shuffler", schema.METADATA) == []
+
+
+BEFORE_RECENT = (
+    "DROP TABLE recent_tags",
+    "DROP TABLE recent_codes",
+    "DROP TABLE codes",
+    "DROP TABLE waiting_codes",
+    "DROP TABLE parts",
+    (
+        "CREATE TABLE codes (survey INTEGER NOT NULL, hash BLOB NOT NULL, state INTEGER NOT NULL, "
+        "bound BLOB, PRIMARY KEY (survey, hash))"
+    ),
+    (
+        "CREATE TABLE waiting_codes (survey INTEGER NOT NULL, hash BLOB NOT NULL, "
+        "bound BLOB NOT NULL, extent BIGINT NOT NULL, PRIMARY KEY (survey, hash))"
+    ),
+    "CREATE INDEX waiting_codes_of_an_extent ON waiting_codes (extent)",
+    (
+        "CREATE TABLE parts (name TEXT NOT NULL PRIMARY KEY, batch TEXT NOT NULL "
+        "REFERENCES batches (id), count BIGINT NOT NULL)"
+    ),
+    "CREATE INDEX ix_parts_batch ON parts (batch)",
+    "UPDATE shuffler_revision SET version_num = '0006'",
+)
+
+
+def test_what_led_from_a_code_to_a_report_goes(database):
+    """Which codes are spent, which wait and which parts there are stays, in no order."""
+    database.migrate("shuffler")
+    kind = {"sqlite": "BLOB", "postgresql": "BYTEA"}[database.dialect]
+    codes = [(b"%016d" % number, number % 3, bytes([number]) * 16) for number in (7, 2, 5, 3)]
+    codes += [(b"%016d" % 4, 0, None)]
+    batch = {"id": "b", "survey": 1, "inner_key": 0, "state": "OPEN", "valid": 3}
+    parts = [("two", 1000), ("one", 999)]
+    with database.write() as connection:
+        for statement in BEFORE_RECENT:
+            connection.execute(sa.text(statement.replace("BLOB", kind)))
+        survey = {"number": 1, "id": b"1" * 32, "configuration": b""}
+        connection.execute(common.surveys.insert(), survey)
+        connection.execute(schema.batches.insert(), batch)
+        for hashed, state, bound in codes:
+            values = {"hash": hashed, "state": state, "bound": bound}
+            connection.execute(
+                sa.text("INSERT INTO codes VALUES (1, :hash, :state, :bound)"), values
+            )
+        waiting = "INSERT INTO waiting_codes VALUES (1, :hash, :hash, 77)"
+        connection.execute(sa.text(waiting), {"hash": b"%016d" % 4})
+        for name, count in parts:
+            row = {"name": name, "count": count}
+            connection.execute(sa.text("INSERT INTO parts VALUES (:name, 'b', :count)"), row)
+    assert database.migrate("shuffler") == migrations.head("shuffler")
+    assert differences(database, "shuffler", schema.METADATA) == []
+    place = "ctid" if database.dialect == "postgresql" else "hash"
+    with database.read() as connection:
+        ordered = sa.select(schema.codes).order_by(sa.text(place))
+        found = [(bytes(row.hash), row.state, row.spent) for row in connection.execute(ordered)]
+        waits = connection.execute(sa.select(schema.waiting_codes)).all()
+        grow = dict(connection.execute(sa.select(schema.parts.c.name, schema.parts.c.grows)).all())
+    assert found == sorted((hashed, state, bound is not None) for hashed, state, bound in codes)
+    assert [(row.survey, bytes(row.hash), row.extent) for row in waits] == [(1, b"%016d" % 4, 77)]
+    assert grow == {"one": True, "two": False}
+    if database.dialect == "sqlite":  # zeros are where they were
+        content = Path(database._engine.url.database).read_bytes()
+        assert not [bound for _, _, bound in codes if bound is not None and bound in content]
 
 
 def test_an_analyzers_tables_from_before_batches_were_held_are_brought_up_to_date(database):

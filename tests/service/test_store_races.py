@@ -77,7 +77,7 @@ def test_two_processes_do_everything_once(store_urls, tmp_path, forks):
         assert opened == 420
         assert sealed == claimed == len(states(database))
         assert sum(valid for _, valid in states(database)) == 420
-        assert rows_of(database, schema.tags) == 420
+        assert rows_of(database, schema.tags) + rows_of(database, schema.recent_tags) == 420
         store.close()
         database.close()
 

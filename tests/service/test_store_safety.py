@@ -286,7 +286,7 @@ def test_the_tags_of_rejected_reports_go(parts):
     claim = parts.store.reports.claim(10, LEASE)
     rejected = make_reports(parts.survey, range(4))
     parts.store.reports.finish(claim, {0: records(parts.survey, 6)}, rejected)
-    assert rows_of(parts.database, schema.tags) == 6
+    assert rows_of(parts.database, schema.recent_tags) == 6
     assert rows_of(parts.database, schema.waiting_tags) == 10
     assert send(parts.store, parts.survey, range(10), key=claim.key) == 4
     assert send(parts.store, parts.survey, range(10), key=1 - claim.key) == 0

@@ -13,8 +13,10 @@ from scipy import stats
 from service.live import Batchwise, free_sealing, quick_directory
 from shoal.service import opening
 from shoal.service.batch_file import BatchFile
+from shoal.service.shuffler import reports
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.shuffler.mixing import mix_records
+from shoal.service.shuffler.recent import mixed
 
 FEW = 10
 SMALLEST_P = 1e-7
@@ -126,7 +128,7 @@ def test_small_batches_are_not_linked_to_their_arrivals(quick, rounds):
 
 
 def test_the_check_finds_an_order_that_is_kept(quick, monkeypatch):
-    """Reports are mixed when they are opened and again when a batch closes: here, neither.
+    """Reports are mixed when they are opened, as a part and when a batch closes: here, never.
 
     Those of one request: a worker takes requests in an order that means nothing, too.
     """
@@ -137,6 +139,7 @@ def test_the_check_finds_an_order_that_is_kept(quick, monkeypatch):
             return np.arange(size)
 
     monkeypatch.setattr(opening, "_mixed", lambda rows: rows)
+    monkeypatch.setattr(reports, "mixed", lambda *given: mixed(*given, randomness=Kept()))
     monkeypatch.setattr(
         worker_module,
         "mix_records",

@@ -32,6 +32,11 @@ class BackupOptions(Options):
         "Only check that an existing backup is complete.", _WHAT, name="--check"
     )
     without_keys: bool = option("Leave the keys and the token out.", KEPT)
+    with_waiting: bool = option(
+        "Of a shuffler, to move it: with the reports of open batches, and those not opened yet. A "
+        "series of such backups tells whose record is whose.",
+        KEPT,
+    )
     store: str | None = STORE
 
     rules = (
@@ -69,8 +74,13 @@ def backup(options: BackupOptions) -> None:
                     "was backed up"
                 ) from None
         with working("backing up") as progress:
-            keys = not options.without_keys
-            made = backups.back_up(party, target, keys=keys, progress=progress)
+            made = backups.back_up(
+                party,
+                target,
+                keys=not options.without_keys,
+                waiting=options.with_waiting,
+                progress=progress,
+            )
         document = made.document("is a backup")
     answer_lines(options, made.to_dict(), document)
 

@@ -8,7 +8,6 @@ takes one report for each::
     invitation   28 characters: the secret (128 bits), and 12 bits that tell a mistyped one
     code         SHA-256("shoal/1 admission" | survey (32) | secret (16) | i (2))[:16]
     code hash    SHA-256("shoal/1 code" | code)[:16]           what the shuffler is told, and keeps
-    bound        SHA-256("shoal/1 bound" | code | tag)[:16]    once it is spent: with which report
 
 where i = 0, ..., R - 1 is the number of the report. A code travels beside the sealed report. It
 says nothing of the answer, and without the secret nobody can tell which codes are one person's, in
@@ -20,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from hashlib import sha256
@@ -281,15 +280,6 @@ def hashes_of(codes: bytes) -> list[bytes]:
     return [
         sha256(b"shoal/1 code" + codes[at : at + CODE_BYTES]).digest()[:CODE_BYTES]
         for at in range(0, len(codes), CODE_BYTES)
-    ]
-
-
-def bounds_of(codes: bytes, tags: Iterable[bytes]) -> list[bytes]:
-    """What tells with which report each code was spent, to whoever has the code and the report."""
-    starts = range(0, len(codes), CODE_BYTES)
-    return [
-        sha256(b"shoal/1 bound" + codes[at : at + CODE_BYTES] + tag).digest()[:CODE_BYTES]
-        for at, tag in zip(starts, tags, strict=True)
     ]
 
 

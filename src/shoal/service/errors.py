@@ -5,6 +5,7 @@
     ServiceError (ShoalError)
     ├── StoreUnavailableError      nothing became durable, so nothing was acknowledged: try again
     │   └── StoreBusyError         others held what was needed for too long
+    │       └── OvertakenError     others have written anew what this was to be added to
     ├── StoreVersionError          the store was made by another version, or is not this directory's
     ├── UnreadableError            a file of the store is shorter than the store says
     │   └── MissingFileError       a file of the store is gone
@@ -43,6 +44,14 @@ class StoreUnavailableError(ServiceError):
 
 class StoreBusyError(StoreUnavailableError):
     """Somebody else held a row or table for longer than one waits."""
+
+
+class OvertakenError(StoreBusyError):
+    """Somebody else wrote the parts of an open batch anew, or closed it, meanwhile."""
+
+    def __init__(self, batch: str) -> None:
+        self.batch = batch
+        super().__init__(f"adding to batch {batch}", "others have written its part anew")
 
 
 class StoreVersionError(ServiceError):

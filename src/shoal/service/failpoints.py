@@ -21,6 +21,7 @@ NAMES = (
     "opening.claimed",
     "opening.part-written",
     "opening.after-commit",
+    "opening.part-replaced",
     "batch.sealed",
     "shuffle.half-written",
     "shuffle.written",

@@ -10,6 +10,9 @@ SQLite is copied by its own online backup within one read transaction: writers g
 write afterwards is not seen. PostgreSQL is dumped by ``pg_dump`` as of a snapshot that this process
 holds, so that what the dump says and what is asked here are of the same moment.
 
+What waits in a shuffler, in the intake's journal or in open batches, is left out unless asked for:
+of two backups with it, an hour apart, the second has one spent code more and one record more.
+
 The file is an ordinary tar archive that ``tar tf`` lists, without times, owners or links, for its
 owner's eyes, and is there whole or not at all. Its last member is the manifest: every file with its
 length and SHA-256, and whose it is. Nothing is trusted when it is read: a member counts if the
@@ -144,10 +147,18 @@ class Made:
                 ("  as of", f"{moment(manifest.made)} UTC"),
                 ("  holds", f"{plural(len(manifest.files), 'file')}, {manifest.size:,} bytes"),
                 ("  keys", "in it" if manifest.keys else "not in it"),
+                *self._waiting,
                 ("  digest", manifest.digest),
             ),
             warnings=self.warnings,
         )
+
+    @property
+    def _waiting(self) -> Iterator[tuple[str, str]]:
+        """What becomes of an open batch, as nobody should learn that after a loss."""
+        if self.manifest.role == "shuffler":
+            without = "not in it, so a restored shuffler gives them up (--with-waiting)"
+            yield "  open batches", "in it" if self.manifest.waiting else without
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -155,7 +166,7 @@ class Made:
         return {
             "file": str(self.path),
             "fingerprint": manifest.ring.fingerprint,
-            **attributes(manifest, "role", "made", "database", "revision", "keys"),
+            **attributes(manifest, "role", "made", "database", "revision", "keys", "waiting"),
             "files": len(manifest.files),
             "bytes": manifest.size,
             "digest": manifest.digest,
@@ -168,17 +179,22 @@ def back_up(
     target: Path,
     *,
     keys: bool = True,
+    waiting: bool = False,
     clock: Clock = system_clock,
     progress: Progress = lambda _done, _total: None,
 ) -> Made:
-    """Copy a party's directory and database into one file; into a directory, under a new name."""
+    """Copy a party's directory and database into one file; into a directory, under a new name.
+
+    ``waiting`` is for a shuffler: with the reports that wait, opened or not.
+    """
     if target.is_dir():
         made = datetime.fromtimestamp(clock(), UTC).strftime("%Y%m%dT%H%M%SZ")
         target = target / f"shoal-{home.role}-{made}.tar"
+    waiting = waiting or home.role != "shuffler"
     for _ in range(TRIES - 1):
         with suppress(GoneError):  # the work went on; the next moment is as good
-            return _tried(home, target, clock, progress, keys=keys)
-    return _tried(home, target, clock, progress, keys=keys)
+            return _tried(home, target, clock, progress, keys=keys, waiting=waiting)
+    return _tried(home, target, clock, progress, keys=keys, waiting=waiting)
 
 
 def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
@@ -188,16 +204,20 @@ def check(path: Path, progress: Progress = lambda _done, _total: None) -> Made:
         return Made(path, archive.manifest)
 
 
-def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: bool) -> Made:
+def _tried(
+    home: Home, target: Path, clock: Clock, progress: Progress, *, keys: bool, waiting: bool
+) -> Made:
     ring, made = _ring(home), clock()
     with writing(target) as writer, ExitStack() as locks:
-        locked = lock_segments(home, locks)
-        file, copied = locks.enter_context(snapshot(home.url, writer.scratch, progress))
+        locked = lock_segments(home, locks) if waiting else set()
+        without = () if waiting else _WAITING
+        moment = snapshot(home.url, writer.scratch, progress, without)
+        file, copied = locks.enter_context(moment)
         if _ring(home) != ring:
             raise GoneError(home.keys, "changed")
         revision = _revision(copied, home.role)
         small = (ring if keys else {}) | _small_files(home, copied, token=keys)
-        wanted = needed(copied, home.role)
+        wanted = needed(copied, home.role, waiting=waiting)
         later = [name for name in wanted if name.startswith("segments/") and name not in locked]
         lock_later(home, locks, later, copied)
         writer.add(file.name, file)
@@ -214,6 +234,7 @@ def _tried(home: Home, target: Path, clock: Clock, progress: Progress, *, keys: 
             database=copied.dialect.name,
             revision=revision,
             keys=keys,
+            waiting=waiting,
             ring=RingNote(
                 fingerprint=index.listed.fingerprint,
                 unused=index.ring.unused,
@@ -303,7 +324,8 @@ class RingNote:
 class Manifest:
     """Whose backup it is, of when, and its files.
 
-    ``made`` is when the database was copied. ``keys`` says whether the secrets are in it.
+    ``made`` is when the database was copied. ``keys`` says whether the secrets are in it,
+    ``waiting`` whether a shuffler's reports are that were not in a closed batch.
     """
 
     role: Role
@@ -312,6 +334,7 @@ class Manifest:
     database: str
     revision: str
     keys: bool
+    waiting: bool
     ring: RingNote
     files: dict[str, Entry]  # by their names
 
@@ -333,6 +356,8 @@ class Manifest:
         ]
         plain = vars(self) | {"format": _FORMAT, "version": _VERSION}
         plain |= {"ring": vars(self.ring), "files": files}
+        if self.waiting:  # as older versions write it, whose digests are to stay
+            del plain["waiting"]
         return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -354,6 +379,7 @@ class Manifest:
                 database=str(plain["database"]),
                 revision=str(plain["revision"]),
                 keys=bool(plain["keys"]),
+                waiting=bool(plain.get("waiting", True)),
                 ring=RingNote(
                     fingerprint=str(ring["fingerprint"]),
                     unused=_count(ring["unused"]),
@@ -379,21 +405,25 @@ def _count(value: object) -> int:
 Snapshot = tuple[Path, sa.Connection]
 
 
-def snapshot(address: str, scratch: Path, progress: Progress) -> AbstractContextManager[Snapshot]:
-    """Copy a database into a directory for scratch."""
+def snapshot(
+    address: str, scratch: Path, progress: Progress, without: Sequence[str] = ()
+) -> AbstractContextManager[Snapshot]:
+    """Copy a database into a directory for scratch, but for the rows of some tables."""
     url = make_url(address)
     copied = _postgresql if url.get_backend_name() == POSTGRESQL else _sqlite
-    return copied(url, scratch, progress)
+    return copied(url, scratch, progress, without)
 
 
 @contextmanager
-def _sqlite(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
+def _sqlite(
+    url: URL, scratch: Path, progress: Progress, without: Sequence[str]
+) -> Iterator[Snapshot]:
     source, copy = Path(str(url.database)), scratch / SQLITE_FILE
     if not source.is_file():
         advice = "the service makes it when it starts, or with its first survey"
         raise BackupError("there is nothing to back up", f"no database {source}", advice)
     try:
-        copy_sqlite(source, copy, progress)
+        copy_sqlite(source, copy, progress, without)
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
@@ -417,8 +447,11 @@ def _broken(why: str) -> BackupError:
     return BackupError("cannot make the backup", why, "restore an older backup")
 
 
-def copy_sqlite(source: Path, copy: Path, progress: Progress) -> None:
-    """The online backup, and a file that needs no journal beside it."""
+def copy_sqlite(source: Path, copy: Path, progress: Progress, without: Sequence[str] = ()) -> None:
+    """The online backup, and a file that needs no journal beside it.
+
+    Written anew, where tables are to be empty: no page tells what was in it, or in which order.
+    """
     os.close(create(copy))
     existing = f"{source.resolve().as_uri()}?mode=rw"  # reading a log may mean writing to it
     connect = partial(sqlite3.connect, isolation_level=None)
@@ -436,14 +469,22 @@ def copy_sqlite(source: Path, copy: Path, progress: Progress) -> None:
         )
         live.execute("ROLLBACK")
         target.execute("PRAGMA journal_mode=DELETE").fetchone()
+        present = {name for (name,) in target.execute("SELECT name FROM sqlite_master")}
+        for table in present.intersection(without):  # an older version may not have all of them
+            target.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+        if without:
+            target.execute("VACUUM")
 
 
 @contextmanager
-def _postgresql(url: URL, scratch: Path, progress: Progress) -> Iterator[Snapshot]:
+def _postgresql(
+    url: URL, scratch: Path, progress: Progress, without: Sequence[str]
+) -> Iterator[Snapshot]:
     dump = scratch / DUMP_FILE
     with connected(url, "copying") as connection:
         name = connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one()
         words = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={name}"]
+        words += [f"--exclude-table-data={table}" for table in without]
         progress(0, 1)
         run("pg_dump", [*words, f"--file={dump}"], url)
         yield dump, connection
@@ -509,6 +550,9 @@ def _first_line(text: str) -> str:
 
 _UNMIXED = (*shuffler.ACCEPTING, shuffler.SEALED)
 _MIXED = (shuffler.SHUFFLED, shuffler.RELEASED)
+# The intake's journal; and tags, which nobody needs once the keys are replaced: of two backups,
+# those and the codes that only the second has would be the same people's.
+_WAITING = ("extents", "waiting_tags", "waiting_codes", "recent_tags", "tags")
 
 
 # Files by their names in the directory, and the stretches of those that are not needed whole; in
@@ -516,11 +560,12 @@ _MIXED = (shuffler.SHUFFLED, shuffler.RELEASED)
 Needed = dict[str, tuple[Range, ...] | None]
 
 
-def needed(connection: sa.Connection, role: Role) -> Needed:
+def needed(connection: sa.Connection, role: Role, *, waiting: bool = True) -> Needed:
     """What the directory has to have: what is mentioned, and is not about to be deleted.
 
     Of a shuffler: what waits to be opened, parts of batches that are not mixed yet, and mixed
-    batches that are not acknowledged. Of an analyzer: batches that have arrived and are not opened.
+    batches that are not acknowledged; without what is ``waiting``, closed batches only. Of an
+    analyzer: batches that have arrived and are not opened.
     """
     if role == "analyzer":
         each = analyzer.collections.c
@@ -531,14 +576,14 @@ def needed(connection: sa.Connection, role: Role) -> Needed:
     unmixed = (
         sa.select(parts.name)
         .join(shuffler.batches, parts.batch == batches.id)
-        .where(batches.state.in_(_UNMIXED))
+        .where(batches.state.in_(_UNMIXED if waiting else (shuffler.SEALED,)))
         .order_by(batches.state.desc(), parts.name)  # SEALED ones are the first to go
     )
     mixed = sa.select(batches.id, batches.digest).where(batches.state.in_(_MIXED))
     rows = connection.execute(mixed.order_by(batches.id))
     whole = [f"parts/{name}" for name in connection.scalars(unmixed)]
     whole += [f"batches/{row.id}-{row.digest[:_DIGEST_SHOWN]}.batch" for row in rows]
-    return {**dict.fromkeys(whole), **_segments(connection)}
+    return {**dict.fromkeys(whole), **(_segments(connection) if waiting else {})}
 
 
 def _segments(connection: sa.Connection) -> dict[str, tuple[Range, ...]]:

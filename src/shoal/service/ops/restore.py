@@ -46,7 +46,7 @@ from shoal.service.ops import backup as backups
 from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import DEAD_LETTERS, count
-from shoal.service.shuffler.codes import bind
+from shoal.service.shuffler.codes import mark_spent
 from shoal.service.shuffler.tables import (
     ACCEPTS,
     EXPIRED,
@@ -220,6 +220,10 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
             "keep, if you know that no batch has closed since (docs/operate/backup.md)"
         )
         raise BackupError(what, why, advice)
+    if waiting == "keep" and not manifest.waiting:
+        why = "the reports that were waiting are not in it"
+        advice = "give --waiting drop, or use a backup that was made with --with-waiting"
+        raise BackupError(what, why, advice)
     if manifest.role == "analyzer" and waiting is not None:
         raise BackupError(what, "it is an analyzer's", "leave --waiting out")
     dialect = SQLITE if store is None else make_url(store).get_backend_name()
@@ -322,11 +326,11 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
         connection.execute(tags.insert().from_select(["survey", "key", "tag"], moved))
         connection.execute(waiting_tags.delete())
         # What they came with stays spent.
-        spent = (waiting_codes.c.survey, waiting_codes.c.hash, waiting_codes.c.bound)
+        spent = (waiting_codes.c.survey, waiting_codes.c.hash)
         for survey, rows in groupby(
             connection.execute(sa.select(*spent).order_by(*spent)).all(), key=itemgetter(0)
         ):
-            bind(connection, survey, [(bytes(row.hash), bytes(row.bound)) for row in rows])
+            mark_spent(connection, survey, [bytes(row.hash) for row in rows])
         connection.execute(waiting_codes.delete())
         connection.execute(parts.delete().where(parts.c.batch.in_(dying)))
         closed = {"state": EXPIRED, "since": None, "closed": now - now % _HOUR}

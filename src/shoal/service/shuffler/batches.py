@@ -32,6 +32,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -51,6 +52,7 @@ from shoal.service.errors import (
     AlreadyCollectedError,
     DigestMismatchError,
     NotReadyError,
+    OvertakenError,
     StoreUnavailableError,
     UnknownBatchError,
     UnreadableError,
@@ -80,6 +82,7 @@ DAMAGED = "damaged"  # the same of reports that are not what was received any mo
 UNOPENED = ("rejected", DEAD_LETTERS, DAMAGED)
 _AT_CLOSE = " at close"
 _STEPS = 24  # of a batch's greatest age, if that is shorter than a day
+_MOST_GROWING = 20  # parts that are written anew together
 _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
 _DIGEST_SHOWN = 16  # digits of it in the file's name
@@ -157,10 +160,36 @@ class Batches:
         self.parts_directory = files.create_directory(directory / "parts")
         self.files_directory = files.create_directory(directory / "batches")
 
+    def growing(self, row: SurveyRow, inner_key: int) -> dict[str, int]:
+        """The part of the open batch for a key of the analyzer that grows, with its reports.
+
+        There may be many in a store of an older version: they are not all taken at once.
+        """
+        mine = (batches.c.survey == row.number, batches.c.inner_key == inner_key, ACCEPTS)
+        query = (
+            sa.select(parts.c.name, parts.c.count.label("reports"))
+            .join(batches, parts.c.batch == batches.c.id)
+            .where(*mine, parts.c.grows)
+            .order_by(parts.c.count, parts.c.name)
+            .limit(_MOST_GROWING)
+        )
+        with self._database.read() as connection:
+            return {each.name: each.reports for each in connection.execute(query)}
+
     def join(
-        self, connection: sa.Connection, row: SurveyRow, inner_key: int, part: str, reports: int
+        self,
+        connection: sa.Connection,
+        row: SurveyRow,
+        inner_key: int,
+        reports: int,
+        added: Mapping[str, int],
+        replaced: Collection[str] = (),
     ) -> None:
-        """Add a part of so many reports to the batch that is open for a key of the analyzer."""
+        """Add so many reports to the batch that is open for a key of the analyzer.
+
+        ``added`` are parts with their reports, of which the first one grows, in place of the
+        ``replaced`` ones of this batch, each of which has to be there still.
+        """
         mine = (batches.c.survey == row.number, batches.c.inner_key == inner_key, ACCEPTS)
         fresh = {
             "id": files.fresh_name(),
@@ -175,7 +204,14 @@ class Batches:
         made = self._database.insert(batches).values(fresh).on_conflict_do_nothing()
         while (batch := connection.scalar(grown.returning(batches.c.id))) is None:
             connection.execute(made)
-        connection.execute(parts.insert(), {"name": part, "batch": batch, "count": reports})
+        before = parts.delete().where(parts.c.batch == batch, parts.c.name.in_(sorted(replaced)))
+        if replaced and connection.execute(before).rowcount != len(replaced):
+            raise OvertakenError(batch)
+        rows = [
+            {"name": name, "batch": batch, "count": added[name], "grows": not place}
+            for place, name in enumerate(added)
+        ]
+        connection.execute(parts.insert(), sorted(rows, key=itemgetter("name")))
 
     def inner_keys(self, survey: SurveyId) -> set[int]:
         """The numbers of the analyzer's keys that batches of a survey are open for."""

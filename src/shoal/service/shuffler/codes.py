@@ -2,25 +2,26 @@
 
 ::
 
-    registered ── a report comes with it ──▶ waiting ── the report is gathered ──▶ spent
+    registered ── a report comes with it ──▶ waiting ── it is gathered ──▶ recent ──▶ spent
         ├── revoke ──▶ revoked             its place stays taken: it may be replaced later
         └── replace ─▶ replaced            its successor has its place, and is spent if it was
 
-*Once.* A code is spent in the transaction that makes its report durable. What is kept says with
-which report (``bound``): the same report again is acknowledged again, another one is refused. A
-report that does not open later has spent its code all the same.
+*Once.* A code is spent in the transaction that makes its report durable. With which report nothing
+says: a report that was taken before is acknowledged again, as its tag is known, and another one is
+refused. A report that does not open later has spent its code all the same.
 
 *No more than promised.* A survey has a place for every report of every person entitled. Whoever is
 replaced passes a place on with all that happened to it, so that there are never more reports than
 places, and nobody learns from a replacement whether it was needed.
 
 *Nothing to link by.* Codes that wait are in the intake's journal, as tags are, and move with them,
-in the order of their bytes. No code is stored, and no time.
+in the order of their bytes and among many (:mod:`shoal.service.shuffler.recent`). No code is
+stored, and no time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -34,20 +35,32 @@ from shoal.service.admission import (
     CODE_SPENT,
     CODE_UNKNOWN,
     Invited,
-    bounds_of,
     hashes_of,
 )
 from shoal.service.db.database import SQLITE, Database
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tables import surveys as survey_rows
-from shoal.service.shuffler.tables import LIVE, REPLACED, REVOKED, codes, waiting_codes
+from shoal.service.db.tags import known_tags
+from shoal.service.shuffler.recent import turned_over
+from shoal.service.shuffler.tables import (
+    ANYWHERE,
+    LIVE,
+    REPLACED,
+    REVOKED,
+    codes,
+    recent_codes,
+    waiting_codes,
+)
 
 _AT_ONCE = 500  # below SQLite's limit of parameters
-_WAITING, _SPENT, _IS_SPENT = (
-    "bound FROM waiting_codes",
-    "bound FROM codes",
-    " AND bound IS NOT NULL",
+# One statement: a code that a worker moves meanwhile is spent before and after.
+_STATES = (
+    "SELECT codes.hash, codes.state, codes.spent OR recent_codes.hash IS NOT NULL "
+    "FROM codes LEFT JOIN recent_codes "
+    "ON recent_codes.survey = codes.survey AND recent_codes.hash = codes.hash "
+    "WHERE codes.survey = {mark} AND codes.hash"
 )
+_WAITING = "SELECT hash FROM waiting_codes WHERE survey = {mark} AND hash"
 
 
 class CodesRefusedError(InvalidArgumentError):
@@ -77,6 +90,7 @@ class Shown(Protocol):
     """Codes as they came beside reports, of which these are the tags, for one extent."""
 
     tags: list[bytes]
+    key: int
     extent: int
 
     @property
@@ -94,111 +108,108 @@ class Spending:
 def spend(connection: sa.Connection, survey: int, shown: Sequence[Shown]) -> list[Spending]:
     """Spend codes with the reports that came with them; the first one that comes with a code wins.
 
-    What came before with the same code is neither new nor refused. In the order of their hashes for
-    all, so that no two transactions wait for each other.
+    A report that was taken before is neither new nor refused. In the order of their hashes for all,
+    so that no two transactions wait for each other.
     """
     hashes = [hashed for each in shown for hashed in hashes_of(each.codes)]
-    bounds = [bound for each in shown for bound in bounds_of(each.codes, each.tags)]
     extents = [each.extent for each in shown for _ in each.tags]
     first = dict(zip(reversed(hashes), reversed(range(len(hashes))), strict=True))
-    registered = _registered(connection, survey, sorted(first))
-    free = [hashed for hashed, row in registered.items() if row == (LIVE, None)]
-    rows = [(hashed, bounds[first[hashed]], extents[first[hashed]]) for hashed in sorted(free)]
-    spent = {hashed: bound for hashed, (_, bound) in registered.items() if bound is not None}
-    spent |= _wait(connection, survey, rows)
-    if gone := [each for each, (state, _) in registered.items() if state != LIVE]:
-        spent |= _registered(connection, survey, gone, _WAITING)
-    new = set(free) - spent.keys()
+    states = _states(connection, survey, sorted(first))
+    free = sorted(hashed for hashed, row in states.items() if row == (LIVE, False))
+    taken = _wait(connection, survey, [(hashed, extents[first[hashed]]) for hashed in free])
+    new = set(free) - taken
     outcome: list[Spending] = []
     start = 0
     for each in shown:
-        end = start + len(each.tags)
+        here = range(start, start + len(each.tags))
+        start = here.stop
         if len(new) == len(hashes):  # nearly always
-            outcome.append(Spending(range(end - start), {}))
-        else:
-            outcome.append(_judged(start, end, hashes, bounds, first, new, spent, registered))
-        start = end
+            outcome.append(Spending(range(len(here)), {}))
+            continue
+        fresh = [at for at, place in enumerate(here) if first[hashes[place]] == place]
+        fresh = [at for at in fresh if hashes[here[at]] in new]
+        refused = _refused(connection, survey, each, set(fresh), hashes[here.start :], states)
+        outcome.append(Spending(fresh, refused))
     return outcome
 
 
-def _judged(
-    start: int,
-    end: int,
-    hashes: Sequence[bytes],
-    bounds: Sequence[bytes],
-    first: Mapping[bytes, int],
-    new: Collection[bytes],
-    spent: Mapping[bytes, bytes],
-    registered: Mapping[bytes, tuple[int, bytes | None]],
-) -> Spending:
-    """Of the codes from ``start`` to ``end`` one by one."""
-    fresh: list[int] = []
-    refused: dict[str, list[int]] = {}
-    for at in range(start, end):
-        hashed, bound = hashes[at], bounds[at]
-        state, _ = registered.get(hashed, (None, None))
-        if hashed in new and first[hashed] == at:
-            fresh.append(at - start)
-            continue
-        if bound == (bounds[first[hashed]] if hashed in new else spent.get(hashed)):
-            continue  # it came before: acknowledged again, whatever became of the code
-        reason = CODE_SPENT if state == LIVE else CODE_REVOKED
-        refused.setdefault(CODE_UNKNOWN if state is None else reason, []).append(at - start)
-    return Spending(fresh, refused)
-
-
-def _registered(
+def _refused(
     connection: sa.Connection,
     survey: int,
+    shown: Shown,
+    fresh: Collection[int],
     hashes: Sequence[bytes],
-    columns: str = "state, bound FROM codes",
-    more: str = "",
-) -> dict[bytes, Any]:
-    """What is known of codes, by hash: state and bound, or the one column that is asked for.
+    states: Mapping[bytes, tuple[int, bool]],
+) -> dict[str, list[int]]:
+    """Positions of others than the ``fresh`` ones, by reason.
 
-    Past the expression language, as all of the intake.
+    What came before is not refused, whatever became of the code; nor is it taken again.
     """
+    others = [at for at in range(len(shown.tags)) if at not in fresh]
+    asked = sorted({shown.tags[at] for at in others if hashes[at] in states})
+    known = known_tags(connection, survey, shown.key, asked, ANYWHERE)
+    known.update(shown.tags[at] for at in fresh)
+    refused: dict[str, list[int]] = {}
+    for at in others:
+        if hashes[at] not in states:
+            refused.setdefault(CODE_UNKNOWN, []).append(at)
+        elif shown.tags[at] not in known:
+            state, _ = states[hashes[at]]
+            refused.setdefault(CODE_SPENT if state == LIVE else CODE_REVOKED, []).append(at)
+    return refused
+
+
+def _states(
+    connection: sa.Connection, survey: int, hashes: Sequence[bytes]
+) -> dict[bytes, tuple[int, bool]]:
+    """State of codes that are registered, and whether a gathering has seen them spent."""
+    rows = _selected(connection, _STATES, survey, hashes)
+    return {bytes(hashed): (state, bool(spent)) for hashed, state, spent in rows}
+
+
+def _waiting(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> set[bytes]:
+    """Those of these codes that were spent with reports that wait."""
+    return {bytes(hashed) for (hashed,) in _selected(connection, _WAITING, survey, hashes)}
+
+
+def _selected(
+    connection: sa.Connection, query: str, survey: int, hashes: Sequence[bytes]
+) -> list[Any]:
+    """Rows of codes by their hashes. Past the expression language, as all of the intake."""
     driver: Any = connection.connection.driver_connection
-    query = f"SELECT hash, {columns} WHERE survey = "
     if connection.dialect.name != SQLITE:
-        query += f"%s AND hash = ANY(%b::bytea[]){more}"
-        rows = list(driver.execute(query, (survey, list(hashes))))
-    else:
-        rows = []
-        for start in range(0, len(hashes), _AT_ONCE):
-            part = hashes[start : start + _AT_ONCE]
-            marks = ", ".join("?" * len(part))
-            rows += driver.execute(f"{query}? AND hash IN ({marks}){more}", (survey, *part))
-    return {row[0]: row[1:] if len(row) > 2 else row[1] for row in rows}
+        query = f"{query.format(mark='%s')} = ANY(%b::bytea[])"
+        return list(driver.execute(query, (survey, list(hashes))))
+    rows: list[Any] = []
+    for start in range(0, len(hashes), _AT_ONCE):
+        part = hashes[start : start + _AT_ONCE]
+        marks = ", ".join("?" * len(part))
+        rows += driver.execute(f"{query.format(mark='?')} IN ({marks})", (survey, *part))
+    return rows
 
 
-def _wait(
-    connection: sa.Connection, survey: int, rows: Sequence[tuple[bytes, bytes, int]]
-) -> dict[bytes, bytes]:
-    """Spend codes that were free a moment ago; those that others have spent, and their bounds."""
+def _wait(connection: sa.Connection, survey: int, rows: Sequence[tuple[bytes, int]]) -> set[bytes]:
+    """Spend codes that were free a moment ago; those that others have spent."""
     driver: Any = connection.connection.driver_connection
-    hashes = [hashed for hashed, _, _ in rows]
+    hashes = [hashed for hashed, _ in rows]
     if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
-        spent = _registered(connection, survey, hashes, _WAITING)
-        insert = "INSERT INTO waiting_codes (survey, hash, bound, extent) VALUES (?, ?, ?, ?)"
+        spent = _waiting(connection, survey, hashes)
+        insert = "INSERT INTO waiting_codes (survey, hash, extent) VALUES (?, ?, ?)"
         driver.executemany(insert, [(survey, *row) for row in rows if row[0] not in spent])
         return spent
     insert = (
-        "INSERT INTO waiting_codes (survey, hash, bound, extent) SELECT %s, hash, bound, extent "
-        "FROM unnest(%b::bytea[], %b::bytea[], %b::bigint[]) AS row (hash, bound, extent) "
+        "INSERT INTO waiting_codes (survey, hash, extent) SELECT %s, hash, extent "
+        "FROM unnest(%b::bytea[], %b::bigint[]) AS row (hash, extent) "
         "ON CONFLICT DO NOTHING RETURNING hash"
     )
-    columns = [[row[column] for row in rows] for column in range(3)]
-    new = [bytes(hashed) for (hashed,) in driver.execute(insert, (survey, *columns))]
-    # A worker moves a bound in one transaction, which the insertion has waited for: what is not
-    # here any more is seen there.
-    moved = _registered(connection, survey, hashes, _SPENT, _IS_SPENT)
-    others = set(hashes).difference(new)
-    waiting = _registered(connection, survey, sorted(others), _WAITING)
-    if others - waiting.keys() - moved.keys():
-        moved |= _registered(connection, survey, sorted(others), _SPENT, _IS_SPENT)
-    unspend(connection, survey, [hashed for hashed in new if hashed in moved])
-    return waiting | moved
+    extents = [extent for _, extent in rows]
+    new = {bytes(hashed) for (hashed,) in driver.execute(insert, (survey, hashes, extents))}
+    # A worker moves a code in one transaction, which the insertion has waited for: what is not
+    # here any more is seen where it is then.
+    states = _states(connection, survey, sorted(new))
+    moved = {hashed for hashed, (_, spent) in states.items() if spent}
+    unspend(connection, survey, sorted(moved))
+    return set(hashes) - new | moved
 
 
 def unspend(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> None:
@@ -212,35 +223,36 @@ def unspend(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> 
 
 
 def settle(connection: sa.Connection, survey: int, extents: Sequence[int]) -> None:
-    """Move what these extents have spent out of the journal, in the order of the hashes."""
-    spent: list[tuple[bytes, bytes]] = []
+    """Move what these extents have spent out of the journal, to the recent codes.
+
+    Those are written anew, in the order of the hashes; some of them leave, and are spent for good.
+    """
+    mine = recent_codes.delete().where(recent_codes.c.survey == survey)
+    spent = set(map(bytes, connection.scalars(mine.returning(recent_codes.c.hash))))
     for start in range(0, len(extents), _AT_ONCE):
         theirs = waiting_codes.c.extent.in_(extents[start : start + _AT_ONCE])
         query = waiting_codes.delete().where(waiting_codes.c.survey == survey, theirs)
-        gone = connection.execute(query.returning(waiting_codes.c.hash, waiting_codes.c.bound))
-        spent += ((bytes(hashed), bytes(bound)) for hashed, bound in gone)
-    bind(connection, survey, spent)
+        spent.update(map(bytes, connection.scalars(query.returning(waiting_codes.c.hash))))
+    remaining, leaving = turned_over(spent)
+    if remaining:
+        rows = [{"survey": survey, "hash": hashed} for hashed in remaining]
+        connection.execute(recent_codes.insert(), rows)
+    mark_spent(connection, survey, leaving)
     left = sa.select(waiting_codes.c.hash).limit(1)
     # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
     if connection.dialect.name == SQLITE and connection.execute(left).first() is None:
         connection.execute(waiting_codes.delete())
 
 
-def bind(connection: sa.Connection, survey: int, spent: Iterable[tuple[bytes, bytes]]) -> None:
-    """Say of codes with which reports they were spent."""
+def mark_spent(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> None:
+    """Say of codes that they were spent, once and for all."""
     driver: Any = connection.connection.driver_connection
-    rows = sorted(spent)
     if connection.dialect.name == SQLITE:
-        update = "UPDATE codes SET bound = ? WHERE survey = ? AND hash = ?"
-        driver.executemany(update, [(bound, survey, hashed) for hashed, bound in rows])
-    elif rows:
-        update = (
-            "UPDATE codes SET bound = row.bound "
-            "FROM unnest(%b::bytea[], %b::bytea[]) AS row (hash, bound) "
-            "WHERE codes.survey = %s AND codes.hash = row.hash"
-        )
-        hashes, bounds = ([row[column] for row in rows] for column in range(2))
-        driver.execute(update, (hashes, bounds, survey))
+        update = "UPDATE codes SET spent = 1 WHERE survey = ? AND hash = ?"
+        driver.executemany(update, [(survey, hashed) for hashed in hashes])
+    elif hashes:
+        update = "UPDATE codes SET spent = TRUE WHERE survey = %s AND hash = ANY(%b::bytea[])"
+        driver.execute(update, (survey, list(hashes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +272,7 @@ class Codes:
             raise CodesRefusedError("other lengths", f"hashes of {CODE_BYTES} bytes")
         with self.database.write() as connection:
             self._alone(connection, row)
-            known = _registered(connection, row.number, added)
+            known = _states(connection, row.number, added)
             new = [hashed for hashed in added if hashed not in known]
             taken = self._count(connection, row.number, codes.c.state != REPLACED)
             places = int(row.survey.admission.most_valid(row.survey.reports_per_person))
@@ -270,7 +282,7 @@ class Codes:
                     f"at most {places:,}, the number of people whom the survey entitles; "
                     "replace a lost code instead",
                 )
-            self._insert(connection, row.number, [(hashed, None) for hashed in new])
+            self._insert(connection, row.number, [(hashed, False) for hashed in new])
         return len(new)
 
     def revoke(self, survey: SurveyId, hashes: Collection[bytes]) -> None:
@@ -290,18 +302,18 @@ class Codes:
             raise CodesRefusedError("repeated ones", "codes that differ")
         with self.database.write() as connection:
             self._alone(connection, row)
-            before = _registered(connection, row.number, sorted(pairs))
-            known = _registered(connection, row.number, sorted(pairs.values()))
+            before = _states(connection, row.number, sorted(pairs))
+            known = _states(connection, row.number, sorted(pairs.values()))
             done = {old for old, (state, _) in before.items() if state == REPLACED}
             done &= {old for old, new in pairs.items() if new in known}
             old = sorted(pairs.keys() - done)
             if any(pairs[each] in known for each in old):
                 raise CodesRefusedError("codes that are registered", "new codes as replacements")
-            # In this order: a worker moves a bound from where it waits to where it stays.
-            waiting = _registered(connection, row.number, old, _WAITING)
+            spent = _waiting(connection, row.number, old)  # no worker moves one meanwhile
             states = self._withdraw(connection, row, old, REPLACED)
-            spent = {hashed: bound for hashed, (_, bound) in states.items()} | waiting
-            self._insert(connection, row.number, sorted((pairs[each], spent[each]) for each in old))
+            spent.update(hashed for hashed, (_, before) in states.items() if before)
+            fresh = sorted((pairs[each], each in spent) for each in old)
+            self._insert(connection, row.number, fresh)
 
     def unknown(self, row: SurveyRow, shown: bytes, most: int) -> int:
         """How many codes are none of this survey; no further ones are looked at after so many."""
@@ -317,17 +329,17 @@ class Codes:
     def totals(self, survey: SurveyId) -> CodeTotals:
         """How many there are; the spent ones are as many after one is revoked or replaced."""
         row = self._invited(survey)
-        mine, bound = codes.c.survey == row.number, codes.c.bound
-        spent = sa.union(
-            sa.select(bound).where(mine, bound.is_not(None)),
-            sa.select(waiting_codes.c.bound).where(waiting_codes.c.survey == row.number),
+        lately = (
+            sa.exists().where(table.c.survey == codes.c.survey, table.c.hash == codes.c.hash)
+            for table in (recent_codes, waiting_codes)
         )
+        spent = sa.and_(codes.c.state != REPLACED, sa.or_(codes.c.spent, *lately))
         with self.database.read() as connection:
             live, revoked, replaced = (
                 self._count(connection, row.number, codes.c.state == state)
                 for state in (LIVE, REVOKED, REPLACED)
             )
-            total = connection.scalar(sa.select(sa.func.count()).select_from(spent.subquery()))
+            total = self._count(connection, row.number, spent)
         admission = row.survey.admission
         assert isinstance(admission, Invited)  # noqa: S101 - as was looked at above
         return CodeTotals(
@@ -336,14 +348,14 @@ class Codes:
             registered=live,
             revoked=revoked,
             replaced=replaced,
-            spent=int(total or 0),
+            spent=total,
         )
 
     def _withdraw(
         self, connection: sa.Connection, row: SurveyRow, hashes: Sequence[bytes], state: int
-    ) -> dict[bytes, tuple[int, bytes | None]]:
+    ) -> dict[bytes, tuple[int, bool]]:
         """Let codes count no more; as they were. What was replaced has a successor already."""
-        states = _registered(connection, row.number, hashes)
+        states = _states(connection, row.number, hashes)
         missing = len(hashes) - len(states)
         if missing:
             raise CodesRefusedError(f"{missing:,} unknown ones", "codes registered here")
@@ -358,11 +370,11 @@ class Codes:
         return states
 
     def _insert(
-        self, connection: sa.Connection, survey: int, fresh: Sequence[tuple[bytes, bytes | None]]
+        self, connection: sa.Connection, survey: int, fresh: Sequence[tuple[bytes, bool]]
     ) -> None:
         values = [
-            {"survey": survey, "hash": hashed, "state": LIVE, "bound": bound}
-            for hashed, bound in fresh
+            {"survey": survey, "hash": hashed, "state": LIVE, "spent": spent}
+            for hashed, spent in fresh
         ]
         if values:
             connection.execute(codes.insert(), values)
@@ -382,7 +394,7 @@ class Codes:
         return int(connection.scalar(mine) or 0)
 
     def _alone(self, connection: sa.Connection, row: SurveyRow) -> None:
-        """Wait for whoever takes reports in for the survey, and let nobody do so meanwhile."""
+        """Wait for whoever takes in or gathers reports of the survey; nobody does so meanwhile."""
         mine = survey_rows.c.number == row.number
         connection.execute(sa.select(survey_rows.c.number).where(mine).with_for_update())
         self.surveys.confirm(connection, row)

@@ -11,12 +11,16 @@ transaction spends (see :mod:`shoal.service.shuffler.codes`): without one it is 
 
 *Gathering.* Segments, extents and waiting tags are the intake's journal, and show the order of
 arrival. A worker takes the reports of a survey and key out of it together: after a while, or when
-there are many, or when a batch could close (see :meth:`Reports.due`). Their tags move to the table
-of tags in the order of their bytes, and their stretches of the segments are erased.
+there are many, or when a batch could close (see :meth:`Reports.due`). Their tags and codes move to
+the recent ones, which are written anew (see :mod:`shoal.service.shuffler.recent`), and their
+stretches of the segments are erased.
 
-*Out.* Part files are on disk before the transaction that adds them to a batch, and are named after
-the claim; a file whose claim has neither a lease nor a result is garbage. The transaction deletes
-the claimed reports, if the lease still covers all of them, and adds those that opened to the batch.
+*Out.* What opened goes into a new part together with the one of the open batch that grows. Part
+files are on disk before the transaction that adds them to a batch, and are named after the claim; a
+file whose claim has neither a lease nor a result is garbage. The transaction deletes the claimed
+reports, if the lease still covers all of them, and puts the new part in the place of the old one,
+if that is still there: otherwise somebody was quicker, and all is read and written once more. The
+old file is deleted afterwards; a crash in between leaves it as garbage.
 
 *Dead letters.* Reports whose claim failed are claimed again in smaller and smaller pieces, until
 the one that kills its worker is alone. It is then deleted, and counted.
@@ -50,17 +54,35 @@ from shoal.service.db.database import POSTGRESQL, SQLITE, Database
 from shoal.service.db.files import DiskSpace
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
+from shoal.service.db.tables import surveys as survey_rows
 from shoal.service.db.tags import add_tags, known_tags
-from shoal.service.errors import LeaseLostError, MissingFileError, UnreadableError
+from shoal.service.errors import (
+    LeaseLostError,
+    MissingFileError,
+    OvertakenError,
+    StoreUnavailableError,
+    UnreadableError,
+)
 from shoal.service.opening import tags_of
 from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.codes import settle, spend, unspend
-from shoal.service.shuffler.tables import counters, extents, waiting_codes, waiting_tags
+from shoal.service.shuffler.recent import Part, mixed, turned_over
+from shoal.service.shuffler.tables import (
+    ANYWHERE,
+    GATHERED,
+    counters,
+    extents,
+    recent_codes,
+    recent_tags,
+    waiting_codes,
+    waiting_tags,
+)
 
 COUNTED = ("opened", "rejected", DEAD_LETTERS, DAMAGED)
 GATHER = 600.0  # seconds
 GATHER_REPORTS = 1000
 _AT_ONCE = 500  # extents, below SQLite's limit of parameters
+_TRIES = (False, False, True)  # of a gathering, while others are quicker: whether it is alone
 NARROWER = 2  # each earlier attempt divides the size of a claim by 2^2
 # A row is a tuple, and a tuple has a method called count.
 _WAITING: sa.Select[Any] = sa.select(
@@ -297,9 +319,9 @@ class Reports:
         """Move opened reports, the records of each inner key, into the open batches.
 
         ``counts`` says how many reports they are, where these may leave slots out. The others are
-        rejected. Tags move to the table of tags, but for those of rejected reports
-        that are ``forgotten``: what does not open needs no protection against replay, and noise
-        must not fill the table.
+        rejected. Tags move to the recent ones, but, where anybody may report, for those of rejected
+        reports that are ``forgotten``: what does not open needs no protection against replay, and
+        noise must not fill the table.
 
         Returns how many of them have a tag that no report had that came in: the disk has changed
         them, and nothing else is wrong with them.
@@ -314,37 +336,93 @@ class Reports:
             if not counts[key] or len(records) % size:
                 expected = f"whole reports, of {size} bytes each time"
                 raise InvalidArgumentError("opened", len(records), expected)
-        rejected = checks.count(0, rejected=claim.count - sum(counts[key] for key in opened))
+        parts = {key: (records, counts[key]) for key, records in opened.items()}
+        checks.count(0, rejected=claim.count - sum(reports for _, reports in parts.values()))
         unopened = set(tags_of(forgotten, row.wire.report_bytes)) if forgotten else set()
-        # Names of this call alone: one that is repeated after a lost answer may find the work
-        # done, and must not touch the files of the call that did it.
-        paths = {
-            key: self.batches.parts_directory / f"{claim.owner}-{files.fresh_name()}"
-            for key in sorted(opened)
-        }
+        for alone in _TRIES:
+            with suppress(OvertakenError):  # whoever was quicker is done
+                return self._add(claim, row, parts, unopened, alone=alone)
+        return self._add(claim, row, parts, unopened, alone=True)
+
+    def _add(
+        self,
+        claim: Claim,
+        row: SurveyRow,
+        opened: Mapping[int, Part],
+        unopened: set[bytes],
+        *,
+        alone: bool,
+    ) -> int:
+        """Refer to what opened, written together with the parts that grow, instead of them.
+
+        ``alone``: it is written within the transaction, so that nobody is quicker again.
+        """
+        written: dict[int, dict[str, int]] = {}
         try:
-            with files.disk("writing a part"):
-                for key, path in paths.items():
-                    files.write_durably(path, opened[key])
-                files.sync_directory(self.batches.parts_directory)
-            failpoints.reached("opening.part-written")
+            before = {} if alone else self._write(claim, row, opened, written)
             with self.database.write() as connection:
                 moved = self._gather(connection, claim)
-                for key, path in paths.items():
-                    self.batches.join(connection, row, key, path.name, counts[key])
-                add_tags(connection, row.number, claim.key, moved - unopened)
+                if alone:
+                    before = self._write(claim, row, opened, written)
+                for key, names in written.items():
+                    self.batches.join(connection, row, key, opened[key][1], names, before[key])
+                # Of people invited there are no more than codes: their noise fills no table.
+                invited = bool(row.survey.admission.code_bytes)
+                _settle(connection, row.number, claim.key, moved if invited else moved - unopened)
+                valid = sum(reports for _, reports in opened.values())
                 damaged = len(unopened - moved)
-                counted = {
-                    "opened": claim.count - rejected,
-                    "rejected": rejected - damaged,
-                    DAMAGED: damaged,
-                }
+                rejected = claim.count - valid - damaged
+                counted = {"opened": valid, "rejected": rejected, DAMAGED: damaged}
                 count(self.database, connection, row.number, counted)
-        except LeaseLostError:
-            files.remove(paths.values())
+        except (LeaseLostError, OvertakenError):
+            directory = self.batches.parts_directory
+            files.remove(directory / name for names in written.values() for name in names)
             raise
         failpoints.reached("opening.after-commit")
+        if replaced := [name for names in before.values() for name in names]:
+            with suppress(StoreUnavailableError):  # they are garbage by now
+                self.batches.remove_files(replaced, [])
+        failpoints.reached("opening.part-replaced")
         return damaged
+
+    def _write(
+        self,
+        claim: Claim,
+        row: SurveyRow,
+        opened: Mapping[int, Part],
+        written: dict[int, dict[str, int]],
+    ) -> dict[int, dict[str, int]]:
+        """Write what opened and the parts that grow, by key, as new parts; the parts of before."""
+        before = {key: self.batches.growing(row, key) for key in sorted(opened)}
+        directory = self.batches.parts_directory
+        with files.disk("writing a part"):
+            for key, growing in before.items():
+                every = [self._part(row, key, *each) for each in growing.items()]
+                names = written[key] = {}
+                for records, reports in mixed(row.wire, [*every, opened[key]]):
+                    # Names of this call alone: one that is repeated after a lost answer may find
+                    # the work done, and must not touch the files of the call that did it.
+                    name = f"{claim.owner}-{files.fresh_name()}"
+                    names[name] = reports
+                    files.write_durably(directory / name, records)
+            files.sync_directory(directory)
+        failpoints.reached("opening.part-written")
+        return before
+
+    def _part(self, row: SurveyRow, key: int, name: str, reports: int) -> Part:
+        """A part of an open batch, as it was written."""
+        wire = row.wire
+        try:
+            records = (self.batches.parts_directory / name).read_bytes()
+        except FileNotFoundError:
+            if name not in self.batches.growing(row, key):
+                raise OvertakenError(name) from None
+            raise MissingFileError(name, f"records of {reports} reports") from None
+        whole = wire.absent is not None or len(records) == reports * wire.opened_bytes
+        if not whole or len(records) % wire.sections[0].record_bytes:
+            # As if it were gone: it is not the fault of the reports that come now.
+            raise MissingFileError(name, f"whole records of {reports} reports")
+        return records, reports
 
     def delete_all(self, connection: sa.Connection, row: SurveyRow) -> list[Extent]:
         """Delete all reports of a survey that wait to be opened; where they are."""
@@ -361,14 +439,18 @@ class Reports:
         """Give up on reports that cannot be opened: they are gone, and counted."""
         row = self.surveys.row(claim.survey)
         with self.database.write() as connection:
-            add_tags(connection, row.number, claim.key, self._gather(connection, claim))
+            _settle(connection, row.number, claim.key, self._gather(connection, claim))
             count(self.database, connection, row.number, {DEAD_LETTERS: claim.count})
 
     def _gather(self, connection: sa.Connection, claim: Claim) -> set[bytes]:
         """Take the claimed extents out of the journal, and their tags, which this returns.
 
-        Not one of the extents may be somebody else's.
+        Not one of the extents may be somebody else's. One at a time for each survey: what two of
+        them write anew is one.
         """
+        row = self.surveys.row(claim.survey)
+        alone = sa.select(survey_rows.c.number).where(survey_rows.c.number == row.number)
+        connection.execute(alone.with_for_update(key_share=True))
         mine = extents.delete().where(extents.c.owner == claim.owner).returning(extents.c.id)
         ids = connection.scalars(mine).all()
         if len(ids) != len(claim.extents):
@@ -382,7 +464,6 @@ class Reports:
         # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
         if self.database.dialect == SQLITE and connection.execute(left).first() is None:
             connection.execute(waiting_tags.delete())
-        row = self.surveys.row(claim.survey)
         if row.survey.admission.code_bytes:
             settle(connection, row.number, ids)
         self.database.shrink(connection)
@@ -412,7 +493,8 @@ class Reports:
 
     def sweep(self) -> bool:
         """Let the database's files forget the journal; whether nobody was in the way."""
-        return self.database.sweep([extents, waiting_tags, waiting_codes])
+        journal = (extents, waiting_tags, waiting_codes)
+        return self.database.sweep([*journal, recent_tags, recent_codes])
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""
@@ -440,8 +522,7 @@ def _add_waiting(
     """
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
-        new = set(added) - known_tags(connection, survey, key, added)
-        new -= known_tags(connection, survey, key, added, "waiting_tags")
+        new = set(added) - known_tags(connection, survey, key, added, ANYWHERE)
         insert = "INSERT INTO waiting_tags (survey, key, tag, extent) VALUES (?, ?, ?, ?)"
         driver.executemany(insert, [(survey, key, tag, extent) for tag in sorted(new)])
         return new
@@ -453,12 +534,21 @@ def _add_waiting(
     rows = driver.execute(insert, (survey, key, extent, added))
     new = {bytes(tag) for (tag,) in rows}
     # A worker moves a tag in one transaction, which the insertion has waited for: afterwards it is
-    # seen where it stays.
-    known = known_tags(connection, survey, key, list(new))
+    # seen where it is then.
+    known = known_tags(connection, survey, key, list(new), GATHERED)
     if known:
         undo = "DELETE FROM waiting_tags WHERE survey = %s AND key = %s AND tag = ANY(%b::bytea[])"
         driver.execute(undo, (survey, key, list(known)))
     return new - known
+
+
+def _settle(connection: sa.Connection, survey: int, key: int, added: set[bytes]) -> None:
+    """Write the recent tags anew, with these; some of them leave for the table of tags."""
+    mine = (recent_tags.c.survey == survey, recent_tags.c.key == key)
+    before = connection.scalars(recent_tags.delete().where(*mine).returning(recent_tags.c.tag))
+    remaining, leaving = turned_over(added.union(map(bytes, before)))
+    add_tags(connection, survey, key, remaining, "recent_tags")
+    add_tags(connection, survey, key, leaving)
 
 
 def _first(tags: Sequence[bytes], new: set[bytes]) -> Sequence[int]:

@@ -19,13 +19,16 @@ from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
-from shoal.service.db.tables import tags, tokens
+from shoal.service.db.tables import surveys as survey_rows
+from shoal.service.db.tables import tokens
 from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.shuffler.batches import Batches, ProgressCache
 from shoal.service.shuffler.codes import Codes
 from shoal.service.shuffler.reports import Reports, Segments
 from shoal.service.shuffler.tables import (
+    OF_PEOPLE,
+    OF_REPORTS,
     RELEASED,
     SEALED,
     SHUFFLED,
@@ -35,8 +38,8 @@ from shoal.service.shuffler.tables import (
     counters,
     extents,
     parts,
+    recent_codes,
     waiting_codes,
-    waiting_tags,
 )
 
 TREE = "shuffler"
@@ -79,7 +82,7 @@ class ShufflerStore:
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""
-        return forget_tags(self._database, (tags, waiting_tags), "key", key)
+        return forget_tags(self._database, OF_REPORTS, "key", key)
 
     def delete_survey(self, survey: SurveyId) -> Deleted:
         """Delete all data of a survey that is over, and the survey.
@@ -87,18 +90,19 @@ class ShufflerStore:
         A batch that nobody has collected goes, too: see that the analyzer has what it needs.
         """
         row = self.surveys.ended(survey, self._clock())
-        forgotten = forget_tags(self._database, (tags, waiting_tags), "survey", row.number)
+        forgotten = forget_tags(self._database, OF_REPORTS, "survey", row.number)
         counts = {"tags": forgotten}
         if row.survey.admission.code_bytes:
-            of_people = (codes, waiting_codes)
-            counts["codes"] = forget_tags(self._database, of_people, "survey", row.number)
+            counts["codes"] = forget_tags(self._database, OF_PEOPLE, "survey", row.number)
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
+        alone = sa.select(survey_rows.c.number).where(survey_rows.c.number == row.number)
         with self._database.write() as connection:
+            connection.execute(alone.with_for_update())  # before anything that a gathering locks
             waiting = self.reports.delete_all(connection, row)
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
             ids = connection.scalars(mine).all()
             connection.execute(parts.delete().where(parts.c.batch.in_(mine)))
-            for table in (batches, counters, tags, waiting_tags, waiting_codes):
+            for table in (batches, counters, *OF_REPORTS, recent_codes, waiting_codes):
                 connection.execute(table.delete().where(table.c.survey == row.number))
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.

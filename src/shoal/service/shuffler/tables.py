@@ -1,10 +1,12 @@
 """The shuffler's tables: what is kept about reports, and how little.
 
 No row is about one report but its tag, 16 bytes of a hash, which only tells whether the same bytes
-came before, and the code of an invitation, a hash as well. Extents, waiting tags and waiting codes
-are the intake's journal, emptied by every gathering. Times
-are those of leases and of a batch's first report (wiped when it closes), and the hour in which a
-batch closed. Nothing tells who sent what, or from where.
+came before, and the code of an invitation, a hash as well; nothing leads from one to the other.
+Extents, waiting tags and waiting codes are the intake's journal, emptied by every gathering. What
+the last gatherings took out of it is in the recent tags and codes, which every gathering writes
+anew (see :mod:`shoal.service.shuffler.recent`). Times are those of leases and of a batch's first
+report (wiped when it closes), and the hour in which a batch closed. Nothing tells who sent what, or
+from where.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ extents = sa.Table(
     sa.Index("extents_of_an_owner", "owner"),
 )
 
-# Of the reports in an extent; the others' are in ``tags``, which only gatherings add to.
+# Of the reports in an extent; the others' are in one of the next two, which only gatherings add to.
 waiting_tags = sa.Table(
     "waiting_tags",
     METADATA,
@@ -52,14 +54,23 @@ waiting_tags = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# Of people invited, by hash: whether a code counts, and with which report it was spent, if it was.
+recent_tags = sa.Table(
+    "recent_tags",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# Of people invited, by hash: whether a code counts, and whether it was spent, if not recently.
 codes = sa.Table(
     "codes",
     METADATA,
     sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
     sa.Column("state", sa.Integer, nullable=False),
-    sa.Column("bound", sa.LargeBinary(CODE_BYTES)),
+    sa.Column("spent", sa.Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -69,9 +80,17 @@ waiting_codes = sa.Table(
     METADATA,
     sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
-    sa.Column("bound", sa.LargeBinary(CODE_BYTES), nullable=False),
     sa.Column("extent", sa.BigInteger, nullable=False),
     sa.Index("waiting_codes_of_an_extent", "extent"),
+    sqlite_with_rowid=False,
+)
+
+# Spent, with reports that the last gatherings took.
+recent_codes = sa.Table(
+    "recent_codes",
+    METADATA,
+    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
     sqlite_with_rowid=False,
 )
 
@@ -103,12 +122,15 @@ sa.Index(
     postgresql_where=sa.text("state IN ('OPEN', 'CARRIED')"),
 )
 
+# Of an open batch one grows: it is written anew by every gathering.
 parts = sa.Table(
     "parts",
     METADATA,
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("batch", sa.Text, sa.ForeignKey("batches.id"), nullable=False, index=True),
     sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("grows", sa.Boolean, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 counters = sa.Table(
@@ -120,4 +142,7 @@ counters = sa.Table(
 )
 
 # What is left of any report of a survey, opened or not. Codes may be there before any report is.
-TRACES = (batches, counters, extents, tags, waiting_tags, waiting_codes)
+OF_REPORTS = (tags, recent_tags, waiting_tags)
+GATHERED, ANYWHERE = ("tags", "recent_tags"), ("tags", "recent_tags", "waiting_tags")  # tags
+OF_PEOPLE = (codes, recent_codes, waiting_codes)
+TRACES = (batches, counters, extents, *OF_REPORTS, recent_codes, waiting_codes)
