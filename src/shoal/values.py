@@ -21,6 +21,7 @@ Messages = npt.NDArray[np.integer]
 Record = dict[str, object]
 
 _TIE = 1e-12  # fractions so close are the same
+_FAR = 3.0  # standard deviations
 _HALVINGS = 24  # of the bracket of a limit, whose outer end is taken: seven digits
 
 
@@ -171,8 +172,10 @@ class Estimate:
         # A variance that falls counts as constant beyond: other answers may be its cause there.
         below = z**2 * np.asarray(self.variance_slope) / 2
         above = np.maximum(below, 0.0)
-        # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher).
-        uneven = self.step / 2 + self.granularity * max(0.0, z**2 - 1) / 6
+        # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher); more
+        # than three deviations out they are in any crowd.
+        skewed = self.granularity + (self.step - self.granularity) * min(1.0, max(0.0, z - _FAR))
+        uneven = self.step / 2 + skewed * abs(z**2 - 1) / 6
         reach = z * self.standard_errors
         low = self.frequencies + below - np.hypot(below, reach) - uneven
         return low, self.frequencies + above + np.hypot(above, reach) + uneven

@@ -48,7 +48,7 @@ from shoal.protocols.base import (
     margins,
 )
 from shoal.protocols.histograms import HistogramEstimate
-from shoal.protocols.shares import CountTable, Difference
+from shoal.protocols.shares import CountTable, Difference, KnownErrors
 from shoal.randomizers.base import (
     EXACT,
     Integers,
@@ -411,6 +411,28 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         counts = self.counted(batch)
         people = counts.cells[: self.k] - counts.cells[self.k :]
         return HistogramEstimate.of(people, self.error(counts.n), n=counts.n)
+
+    def sums(
+        self,
+        estimate: Estimate,
+        values: Array,
+        sizes: Whole,
+        *,
+        before: Flags | bool = False,
+        last: float = 0.0,
+    ) -> Estimate:
+        """Of so many answers, by these or by the others: from the law of the sum of their errors.
+
+        With a weight for the last answer, from the spread alone.
+        """
+        if last:
+            return super().sums(estimate, values, sizes, before=before, last=last)
+        fewer = np.minimum(sizes, self.k - sizes)
+        rest = np.where(sizes > fewer, 1 - estimate.frequencies.sum(), 0.0)
+        error = self.error(estimate.n)
+        errors = [error.times(max(1, number)) for number in fewer.tolist()]
+        scales = (fewer > 0).astype(np.float64)
+        return KnownErrors.of(values + rest, errors, n=estimate.n, scales=scales)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for all answers, whatever their fractions."""

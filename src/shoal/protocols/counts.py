@@ -26,7 +26,7 @@ from shoal.accounting.noise.profile import Divergence
 from shoal.errors import UnreachableTargetError
 from shoal.protocols import shares
 from shoal.protocols.base import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
-from shoal.protocols.shares import Difference, LaplaceMean, RareCount
+from shoal.protocols.shares import Difference, KnownErrors, LaplaceMean, RareCount
 from shoal.randomizers.base import Integers, NumberMechanism, Support, SupportEstimates
 from shoal.randomizers.grid import rounded
 from shoal.randomness import Randomness
@@ -36,6 +36,7 @@ from shoal.values import (
     Counts,
     Envelopes,
     Estimate,
+    Flags,
     MeanEstimate,
     Span,
     attributes,
@@ -228,6 +229,31 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
             empty_error=deviation,
             error=error,
         )
+
+    def totals(
+        self, estimate: Estimate, starts: Whole, stops: Whole, *, last: float = 0.0
+    ) -> Estimate:
+        """Fractions of people with an answer from a start up to a stop: both have one error."""
+        zeros = ((starts <= 0) & (stops > 0)).astype(np.float64)
+        ones = np.where(stops > 1, starts <= 1, last)
+        ours = zeros + (ones - zeros) * estimate.frequencies[1]
+        error, n = self._error(estimate.n), estimate.n
+        return KnownErrors.of(ours, [error] * ours.size, n=n, scales=np.abs(ones - zeros))
+
+    def sums(
+        self,
+        estimate: Estimate,
+        values: Array,
+        sizes: Whole,
+        *,
+        before: Flags | bool = False,
+        last: float = 0.0,
+    ) -> Estimate:
+        """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
+        assert not np.any(before) and not last  # noqa: S101, PT018
+        error, n = self._error(estimate.n), estimate.n
+        scales = (sizes == 1).astype(np.float64)
+        return KnownErrors.of(values, [error] * values.size, n=n, scales=scales)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for both answers, whatever their fractions."""

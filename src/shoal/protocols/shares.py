@@ -53,6 +53,7 @@ _SAFE = 1e-9  # of a probability, for the rounding of tails
 _FLOAT = float(np.finfo(np.float64).eps)
 _DIRECT = 1 << 14  # counts whose differences are added up one by one, to full relative accuracy
 _FFT = 1e-16  # error of each probability where they are not
+_TIED = 1e-9  # people
 _LISTED = 512  # weights that a description spells out; of more it has the hash
 
 
@@ -319,6 +320,31 @@ def _tails(law: CountLaw) -> Array:
         both = np.asarray(scipy.signal.fftconvolve(pmf, pmf[::-1]))[pmf.size :]
         rest += _FFT * pmf.size
     return np.append(np.cumsum(both[::-1])[::-1], 0.0) + rest
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KnownErrors(Estimate):
+    """Fractions whose errors in people are multiples (``scales``) of ones of known laws."""
+
+    scales: Array
+    errors: tuple[Difference, ...]
+
+    @classmethod
+    def of(
+        cls, fractions: Array, errors: Sequence[Difference], *, n: int, scales: Array
+    ) -> KnownErrors:
+        """Of n people; a fraction of scale 0 is known."""
+        deviations = scales * np.sqrt([error.variance for error in errors]) / n
+        return cls(fractions, deviations, n, scales=scales, errors=tuple(errors))
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Limits from the laws of the errors, at any level; together by Bonferroni."""
+        checks.open_probability(level=level)
+        each = 1 - (1 - level) / (self.frequencies.size if simultaneous else 1)
+        reach = self.scales * [error.limit(each) for error in self.errors]
+        # The error may be at the limit itself, which must not be lost to rounding.
+        reach = (reach + _TIED * (reach > 0)) / self.n
+        return self.frequencies - reach, self.frequencies + reach
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

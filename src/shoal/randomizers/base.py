@@ -264,9 +264,11 @@ class AnswerMechanism(TakesAnswers, Mechanism):
         slope = everybody - nobody
         nobody = nobody + np.maximum(0.0, some - nobody - last * slope)
         values = np.where(nearer, values, values + 1 - self.unbiased(estimate).sum())
+        # Linear beyond 0 and 1 too, as limits take it to be; at least half of the least there is.
+        least = np.minimum(nobody, everybody) / 2
         return Estimate(
             values,
-            np.sqrt((nobody + slope * np.clip(values, 0.0, 1.0)) / estimate.n),
+            np.sqrt(np.maximum(nobody + slope * values, least) / estimate.n),
             estimate.n,
             variance_slope=slope / estimate.n,
             step=estimate.step,
