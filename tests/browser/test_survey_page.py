@@ -319,7 +319,16 @@ def test_questions_of_which_one_is_skipped_and_one_is_by_groups(browser, visit):
         expect(page.get_by_role("heading", level=1)).to_have_text(where.survey.name)
         questions = ["Question 0?", "Question 1?", "Do you agree?"]
         expect(page.locator(".asked .question")).to_have_text(questions)
-        expect(page.locator(".leaves")).to_contain_text("One report leaves your device")
+        expect(page.locator(".leaves")).to_have_text(
+            "One report leaves your device, and chance decides for each question separately what "
+            "it says."
+        )
+        odds = page.locator(".asked .odds")
+        expect(odds).to_have_count(3)
+        expect(odds.locator("p").first).to_be_hidden()
+        odds.first.locator("summary").click()
+        expect(odds.locator("p").first).to_contain_text("yours in about 58 of 100 cases")
+        assert "(none)" not in page.locator("form").inner_text()
         assert browser_kit.axe(page) == []
         page.get_by_role("button", name="Send").click()
         expect(page.locator(".failed")).to_contain_text("Choose an answer first")
@@ -327,6 +336,8 @@ def test_questions_of_which_one_is_skipped_and_one_is_by_groups(browser, visit):
         page.get_by_role("group", name="Your region").get_by_label("south").check()
         page.get_by_role("button", name="Send").click()
         expect(told(page)).to_contain_text(SENT)
+        for empty in page.locator(".asked").all():
+            expect(empty).to_be_hidden()
         (post,) = person.gate.posts()
         assert len(post.body) == Wire.of(where.survey).report_bytes
         assert len(where.read(post.body)) == 3
@@ -336,7 +347,7 @@ def test_questions_of_which_one_is_skipped_and_one_is_by_groups(browser, visit):
             page = person.page
             page.goto(origin)
             expect(page.get_by_role("button", name="Send")).to_be_enabled()
-            page.locator(".asked").first.get_by_label("(none)").check()
+            page.locator(".asked").first.get_by_label("I prefer not to say").check()
             page.locator(".asked").nth(1).get_by_label("a0").check()
             page.locator(".asked").last.get_by_label("yes").check()
             page.get_by_role("button", name="Send").click()
@@ -352,6 +363,9 @@ def test_questions_of_which_one_is_skipped_and_one_is_by_groups(browser, visit):
         expect(page.locator("#found h3")).to_have_text(questions)
         expect(page.locator("figure#chart").get_by_role("img")).to_have_count(3)
         expect(page.locator("figure#chart-2").get_by_role("img")).to_have_count(4)
+        found = page.locator("#found").inner_text()
+        assert "I prefer not to say" in found
+        assert "(none)" not in found
         assert browser_kit.axe(page) == []
         page.goto(f"{where.analyzer}/dashboard/surveys/{where.survey.id}/batches/{batch}")
         expect(page.locator("figure.chart")).to_have_count(2 + 4)

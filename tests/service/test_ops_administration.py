@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from command_kit import shoal
+from factories import several
 from running_kit import quick
 from shoal.explain.text import moment
 from shoal.service.analyzer.collect import AnalyzerWorker
@@ -111,6 +112,7 @@ def test_a_survey_that_was_added_by_mistake_is_listed_and_removed(tmp_path, part
         "survey": str(parties.id),
         "name": parties.name,
         "question": "?",
+        "questions": 1,
         "not_before": parties.not_before,
         "not_after": parties.not_after,
         "taken": False,
@@ -122,6 +124,18 @@ def test_a_survey_that_was_added_by_mistake_is_listed_and_removed(tmp_path, part
     findings, _ = party_findings(home_of(place))[:2]
     assert not [each for each in findings if str(parties.id)[:12] in each.check]
     assert "none" in shoal("survey", "remove", str(parties.id), "--from", place).refusal()
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_a_survey_with_several_questions_is_listed_by_its_name(tmp_path, parties, role):
+    place, file = tmp_path / role, tmp_path / "several.json"
+    survey = several(shuffler=parties.shuffler, analyzer=parties.analyzer, opens=system_clock())
+    file.write_bytes(survey.to_bytes())
+    for each in (file, tmp_path / "survey.json"):
+        shoal("survey", "add", each, "--to", place).success()
+    assert survey.name in shoal("survey", "list", place).success()
+    found = json.loads(shoal("survey", "list", place, "--json").success())["surveys"]
+    assert {(each["question"], each["questions"]) for each in found} == {("?", 1), (survey.name, 2)}
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,9 @@ def test_progress_of_a_small_crowd_is_not_told(shuffler, client):
     post(client, shuffler, shuffler.reports(11))
     shuffler.work()
     found = client.get(f"{shuffler.path}/progress").json()
+    as_of = found.pop("as_of")
     assert found == {"share": None, "minimum": 20, "closes_in": None}
+    assert as_of % 60 == 0
 
 
 def test_silent_uploads_hold_nobody_up(tmp_path):

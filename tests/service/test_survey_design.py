@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 import shoal
 from factories import ANALYZER, SHUFFLER, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.protocols import registry as protocols
 from shoal.randomizers.response import RandomizedResponse
 from shoal.randomizers.vectors import PrivUnit
 from shoal.service.admission import Open, OpenFraction
@@ -74,6 +77,29 @@ def test_a_cap_is_kept():
     design = Design(**WANTED, categories=4, local_epsilon_cap=0.5, reports_per_person=2)
     assert design.device.local_epsilon <= 0.5
     assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).guarantee(600).epsilon < 1
+
+
+@pytest.mark.parametrize("choose", protocols.ANSWERS)
+@pytest.mark.parametrize("cap", [1.5, 60.0])
+def test_a_cap_of_messages_is_kept_or_refused_for_every_mechanism(choose, cap):
+    design = Design(**WANTED, categories=4, choose=choose, messages_cap=cap)
+    with suppress(UnreachableTargetError, InvalidArgumentError):  # to be refused is right, too
+        assert design.device.messages <= cap
+
+
+def test_a_cap_that_only_a_survey_breaks_is_named():
+    thousand = WANTED | {"batches": Batches(minimum=1000, target=2000, max_age=3600)}
+    design = Design(**thousand, categories=3, choose="near-central-robust", messages_cap=1.5)
+    assert design.plan.randomizer.messages <= 1.5
+    with pytest.raises(UnreachableTargetError, match=r"in a survey a person sends \d+"):
+        _ = design.device
+
+
+@pytest.mark.slow
+def test_a_cap_of_messages_is_kept_for_several_reports_too():
+    several = {"reports_per_person": 2, "choose": "near-central-robust", "messages_cap": 1.5}
+    several["batches"] = Batches(minimum=20_000, target=20_000, max_age=3600)
+    assert Design(**WANTED | several, categories=3).device.messages <= 1.5
 
 
 def test_a_given_mechanism_is_taken_or_refused():

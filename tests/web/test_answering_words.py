@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from factories import example
+from factories import example, several
 from shoal.protocols import registry
 from shoal.protocols.carriers import CarrierHistogram
 from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
@@ -161,6 +161,15 @@ def test_every_mechanism_of_a_survey_has_words():
         hidden = device.local_epsilon < float("inf")
         assert ("prove from it what you said" in words.steps[0]) == hidden
         assert not re.search(r"[{}]|\bNone\b", " ".join((words.leaves, *words.steps)))
+
+
+def test_several_questions_have_one_sentence_together_and_one_each():
+    devices = (RandomizedResponse(k=3, epsilon=1.0), ZeroSumCount(gamma=0.3))
+    words = sentences(several(devices, epsilon=40.0, delta=0.3))
+    assert words.leaves.count(".") == 1
+    assert _chances(words.each[0]) == _chances(words.steps[0]) != []
+    assert "“I prefer not to say”" in words.each[1]
+    assert sentences(example()).each == ()
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from shoal.web.background import (
 )
 from shoal.web.dashboard import Dashboard
 
+NOW = 1_772_006_820  # 08:07 UTC
 numbers = st.one_of(st.none(), st.integers(), st.floats(), st.booleans(), st.text(max_size=3))
 
 
@@ -52,7 +53,7 @@ def sent(body):
 @given(share=st.floats(0, 1), closes_in=st.integers(0, 10**7))
 @settings(deadline=None, derandomize=True)
 def test_a_shuffler_that_says_more_is_heard_in_quarters_and_hours(share, closes_in):
-    found = Progress.of({"share": share, "minimum": 100, "closes_in": closes_in})
+    found = Progress.of({"share": share, "minimum": 100, "closes_in": closes_in}, NOW)
     assert found.reachable
     assert found.quarters in range(5)
     assert 0 <= share - found.quarters / 4 < 0.25
@@ -62,13 +63,14 @@ def test_a_shuffler_that_says_more_is_heard_in_quarters_and_hours(share, closes_
         assert found.closes_in is None
 
 
-@given(share=numbers, closes_in=numbers)
+@given(share=numbers, closes_in=numbers, as_of=numbers)
 @settings(deadline=None, derandomize=True)
-def test_nonsense_is_nothing(share, closes_in):
-    found = Progress.of({"share": share, "closes_in": closes_in})
+def test_nonsense_is_nothing(share, closes_in, as_of):
+    found = Progress.of({"share": share, "closes_in": closes_in, "as_of": as_of}, NOW)
+    assert NOW - 3600 <= found.as_of <= NOW
     assert found.quarters in {None, 0, 1, 2, 3, 4}
     assert found.closes_in is None or found.closes_in >= 0
-    assert Progress.of([share]) == UNREACHABLE
+    assert Progress.of([share], NOW) == UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -94,11 +96,22 @@ def test_the_shuffler_is_asked_without_a_token(analyzer):
         seen.append(request)
         return sent(b'{"share": 0.5, "minimum": 50, "closes_in": 4000}')
 
-    found = ask_shuffler(analyzer.survey, httpx.MockTransport(answer))
-    assert found == Progress(reachable=True, quarters=2, closes_in=2)
+    found = ask_shuffler(analyzer.survey, httpx.MockTransport(answer), clock=lambda: NOW)
+    assert found == Progress(reachable=True, quarters=2, closes_in=2, as_of=NOW, again=NOW + 600)
     (request,) = seen
     assert str(request.url) == f"http://localhost:1/v1/surveys/{analyzer.survey.id}/progress"
     assert "authorization" not in request.headers
+
+
+def test_the_page_says_how_old_its_progress_is(analyzer):
+    said = {"share": 0.25, "minimum": 50, "closes_in": None, "as_of": NOW - 240}
+    old = Progress.of(said, NOW)
+    assert (old.as_of, old.again) == (NOW - 240, NOW + 600)
+    assert Progress.of(said | {"as_of": NOW + 1}, NOW).as_of == NOW  # another clock
+    with shown(analyzer, ask=lambda _survey: old, public_results=True) as client:
+        text = Page(client.get(f"/dashboard/surveys/{analyzer.survey.id}").text).of["crowd"]
+    assert "is there, as of 08:03 UTC" in text
+    assert "looked at every ten minutes: the next time after 08:17 UTC" in text
 
 
 def test_nobody_is_asked_twice_within_the_interval_however_many_look(analyzer):

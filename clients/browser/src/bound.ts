@@ -29,9 +29,7 @@
 const STEPS = 2000; // C goes in steps of its mean over so many
 const NODES = 600; // of d
 const FEW = 100; // of R and of its parts: it tells little
-const LOST = 1e-5; // of δ: the ends, and what floating point may lose
-const POINTS = 64; // of a curve whose moments are taken
-const CUT = 0.1; // of δ: what is left to losses beyond the last point
+export const LOST = 1e-5; // of δ: the ends, and what floating point may lose
 export const MOST_PEOPLE = 1e9; // more of them are counted as so many: they could only help
 
 /** What a mechanism tells of two answers. */
@@ -100,13 +98,13 @@ const NONE = binomial(0, 0, 0);
  *  in steps of `size`; from step to step there are fewer others. */
 export type Others = (law: Law, others: number, z: number, size: number, counts: number) => readonly (readonly [number, Grid])[];
 
-const apart: Others = ({ a, q, both = 0 }, others, z) => {
+export const apart: Others = ({ a, q, both = 0 }, others, z) => {
   const some = (p: number) => joined(binomial(others, Math.min(1, p / (1 - 2 * q)), z), FEW);
   return [[1, joined(some(1 - (a + 1) * q - a * both), FEW, some(both), a)]];
 };
 
 /** δ(ε) of n people, but for what is cut off: it is 10⁻⁵ of this δ at most. */
-function curve(law: Law, n: number, delta: number, othersOf: Others, finer = 1): (epsilon: number) => number {
+export function curve(law: Law, n: number, delta: number, othersOf: Others, finer = 1): (epsilon: number) => number {
   const { a, q } = law;
   const people = Math.min(n, MOST_PEOPLE);
   const z = Math.log((3e6 * a * a) / delta);
@@ -158,54 +156,15 @@ export const crowdEpsilon = (law: Law, n: number, delta: number, others = apart,
 export const crowdDelta = (law: Law, n: number, delta: number, epsilon: number, others: Others): number =>
   curve(law, n, delta, others)(epsilon) + LOST * delta;
 
-function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number): number {
+/** Where a curve falls to δ, up to a share that is near enough; never less. */
+export function solved(deltaAt: (epsilon: number) => number, { a }: Law, delta: number, near = 1e-6): number {
   const target = delta * (1 - LOST);
   let low = 0;
   let high = deltaAt(0) <= target ? 0 : Math.log(a);
-  while (high - low > 1e-6 * high) {
+  while (high - low > near * high) {
     const middle = (low + high) / 2;
     if (deltaAt(middle) <= target) high = middle;
     else low = middle;
   }
   return high * (1 + 1e-9);
-}
-
-/**
- * ε at δ of several questions, each with its laws, asked so often of n people: by their moments.
- *
- * Let H_x = δ(log x) be the curve of a question, for the worst of its pairs P, Q of outputs, and x₁ where it
- * is c. P' = min(P, x₁ Q) lacks mass c, and H of P' and Q is at most that of P and Q, and 0 from x₁ on. So
- *
- *     E_Q (P'/Q)^α ≤ 1 + α (α − 1) (∫₁^x₁ (x^(α−2) + x^(−α−1)) H_x dx + 2c),
- *
- * by Taylor's theorem for r^α around 1, the second part of which is that of P and Q reversed. H_x is convex, so
- * between two points it is below the line, and the powers below their largest value. Moments of adaptive rounds
- * multiply, and δ(ε) ≤ e^(−(α−1)ε) (1/α)(1 − 1/α)^(α−1) Π E + Σ c for every α (Canonne, Kamath, Steinke, "The
- * Discrete Gaussian for Differential Privacy", NeurIPS 2020, Proposition 12).
- */
-export function composedEpsilon(questions: readonly (readonly Law[])[], times: number, n: number, delta: number): number {
-  const cut = (CUT * delta) / (times * questions.length);
-  const logMoments = questions.map((laws) => {
-    const curves = laws.map((law) => curve(law, n, cut, apart));
-    const last = Math.max(...laws.map((law, i) => solved(curves[i]!, law, cut)));
-    const points = Array.from({ length: POINTS + 1 }, (_, i) => (last * i) / POINTS);
-    const tells = points.map((epsilon) => Math.max(...curves.map((each) => each(epsilon))) + LOST * cut);
-    return (order: number): number => {
-      let sum = 2 * cut;
-      for (let i = 0; i < POINTS; i++) {
-        const [x, y] = [Math.exp(points[i]!), Math.exp(points[i + 1]!)];
-        const power = Math.max(x ** (order - 2), y ** (order - 2)) + x ** (-order - 1);
-        sum += (power * (tells[i]! + tells[i + 1]!) * (y - x)) / 2;
-      }
-      return Math.log1p(order * (order - 1) * sum);
-    };
-  });
-  let best = Infinity;
-  for (let order = 1.25; order < 1e4; order *= 1.1) {
-    const total = times * logMoments.reduce((sum, each) => sum + each(order), 0);
-    const spare = Math.log((1 - CUT) * delta * order) - (order - 1) * Math.log1p(-1 / order);
-    const epsilon = (total - spare) / (order - 1);
-    if (epsilon < best) best = epsilon; // what is too large to be computed is no bound
-  }
-  return Math.max(0, best) * (1 + 1e-9);
 }

@@ -71,12 +71,12 @@ const COMMON: Known = new Map([
   ["hadamard", [hadamard, "epsilon k name", 0]],
 ]);
 
-/** The other mechanisms, if they can be had. */
-async function others(): Promise<Known> {
+/** What fewer surveys need, if it can be had. */
+export async function more() {
   try {
-    return (await import("./more_mechanisms.js")).MORE;
+    return await import("./more_mechanisms.js");
   } catch {
-    throw new ShoalError("network", "The mechanism of this survey cannot be fetched.");
+    throw new ShoalError("network", "A part of this client that the survey needs cannot be fetched.");
   }
 }
 
@@ -86,7 +86,7 @@ async function others(): Promise<Known> {
  */
 export async function deviceOf(mechanism: Fields, sampler: Fields, answers: number): Promise<Device | null> {
   const { name } = mechanism;
-  const found = COMMON.get(name) ?? (await others()).get(name);
+  const found = COMMON.get(name) ?? (await more()).MORE.get(name);
   if (!found) return null;
   const [make, fields, wanted] = found;
   must(has(mechanism, fields));

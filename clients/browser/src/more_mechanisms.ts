@@ -1,6 +1,7 @@
 /**
  * The mechanisms that fewer surveys use: rows of bits, sets, hashes, numbers, and several messages,
- * which only a person who lifts the limit of ε₀ may send. They are loaded when one is needed.
+ * which only a person who lifts the limit of ε₀ may send. They are loaded when one is needed, as is what composes
+ * several rounds.
  */
 
 import { anyLaw, binomial, type Law } from "./bound.js";
@@ -8,6 +9,8 @@ import { hex, joined } from "./bytes.js";
 import { has, type Fields } from "./canonical.js";
 import { bigEndian, bits, local, must, numbered, odds, response, whole, width, type Known, type Made, type Maker } from "./devices.js";
 import { coin, pick, type Below } from "./random.js";
+
+export { composedEpsilon } from "./composition.js";
 
 const UNIT = 2 ** 52;
 const TOTAL = 1n << 62n;

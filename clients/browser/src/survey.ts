@@ -1,12 +1,13 @@
 /** A survey: read, checked against its name and against itself, and what it promises. */
 
-import { composedEpsilon, crowdEpsilon, MOST_PEOPLE, type Law } from "./bound.js";
+import { crowdEpsilon, MOST_PEOPLE } from "./bound.js";
 import { sha256, unhex } from "./bytes.js";
 import { has, isFields, isWhole, parsed, type Fields } from "./canonical.js";
+import type { composedEpsilon } from "./composition.js";
 import type { Device } from "./devices.js";
 import { ShoalError } from "./errors.js";
 import { hostOf } from "./hosts.js";
-import { deviceOf } from "./mechanisms.js";
+import { deviceOf, more } from "./mechanisms.js";
 import { LARGEST, OVERHEAD, SUITE } from "./sealing.js";
 import type { Admission, Answer, One, Question, Survey } from "./types.js";
 
@@ -28,10 +29,16 @@ const MOST_QUESTIONS = 20;
 const MOST_CELLS = 10_000; // answers of all groups together
 const NONE = "(none)"; // the answer of those who skip one of several questions
 
-const read = new WeakMap<Survey, { devices: readonly Device[]; proved?: number }>();
+/** The mechanisms of a survey that was read here, one for each question, and how several rounds compose. */
+interface Known {
+  readonly devices: readonly Device[];
+  readonly compose: typeof composedEpsilon | undefined;
+  proved?: number;
+}
 
-/** The mechanisms of a survey that was read here, one for each question. */
-function knownOf(survey: Survey): { devices: readonly Device[]; proved?: number } {
+const read = new WeakMap<Survey, Known>();
+
+function knownOf(survey: Survey): Known {
   const found = read.get(survey);
   if (!found) throw new ShoalError("tampered", "This survey was not read by this client.");
   return found;
@@ -190,7 +197,7 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
     localEpsilon: devices.reduce((sum, { epsilon }) => sum + epsilon, 0),
     reportBytes: OVERHEAD + size,
   }) as unknown as Survey;
-  read.set(survey, { devices });
+  read.set(survey, { devices, compose: several || reports! > 1 ? (await more()).composedEpsilon : undefined });
   const { admission, minimum } = survey;
   right(crowdOf(survey) >= 1 && (admission.kind === "open" || minimum <= reports! * admission.entitled), "minimum");
   return survey;
@@ -248,19 +255,15 @@ export function deltaTakingPart({ delta, participation, reportsPerPerson }: Surv
 /** ε of all of a person's reports at the smallest batch that this device can prove, or Infinity. */
 export function provedEpsilon(survey: Survey): number {
   const known = knownOf(survey);
-  const reports = survey.reportsPerPerson;
-  const { devices } = known;
+  const { devices, compose } = known;
   const crowd = crowdOf(survey);
   const delta = deltaTakingPart(survey);
-  const rounds = reports * devices.length;
   const proved = (): number => {
-    // Epsilons and equal parts of delta add up, over all reports and questions.
-    const each = (law: Law) => crowdEpsilon(law, crowd, delta / rounds);
+    const [{ epsilon, laws }] = devices as [Device];
     // Without laws there is no ε₀ either, which is Infinity then.
-    if (devices.some(({ laws }) => !laws.length)) return Infinity;
-    const added = devices.reduce((sum, { epsilon, laws }) => sum + Math.min(epsilon, Math.max(...laws.map(each))), 0);
-    const laws = devices.map((device) => device.laws);
-    return rounds > 1 ? Math.min(reports * added, composedEpsilon(laws, reports, crowd, delta)) : added;
+    if (devices.some((device) => !device.laws.length)) return Infinity;
+    if (compose) return compose(devices.map((device) => device.laws), survey.reportsPerPerson, crowd, delta);
+    return Math.min(epsilon, Math.max(...laws.map((law) => crowdEpsilon(law, crowd, delta))));
   };
   return (known.proved ??= proved());
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inside, ShoalError, utf8, vectors } from "./kit.mjs";
 
-const { bound, policy, survey: surveys } = inside;
+const { bound, composition, policy, survey: surveys } = inside;
 
 /** δ at ε of the shuffled reports of one of two answers among these, by listing all outcomes. */
 function exactDelta(table, [x, y], others, epsilon) {
@@ -163,4 +163,66 @@ test("as the accountant has it: never below what is lost, little above what it p
   const change = { ...crowds(1000), mechanism: { name: "hadamard", k: 3, epsilon: 1 }, sampler, answers: ["a", "b", "c"], slots: 1, message_bytes: 1 };
   const proved = await costs(hadamard, { ...change, delta: 1e-12, epsilon: 0.175118, dishonest: 0 });
   assert.ok(proved.verifiedEpsilon > 1.01 * 0.175118 && proved.epsilon === proved.verifiedEpsilon);
+});
+
+// Several rounds.
+
+/** The laws of two counts of answers, joined as independent: pairs of probabilities. */
+const both = (one, other) => one.flatMap(([p, q]) => other.map(([r, s]) => [p * r, q * s]));
+
+/** Probabilities of all counts of so many people's reports, if one of them gives the one or the other answer. */
+function outcomes(table, others) {
+  const counted = (rows) => {
+    let law = new Map([["", 1]]);
+    for (const row of rows) {
+      const next = new Map();
+      for (const [key, p] of law) {
+        row.forEach((q, i) => {
+          const counts = [...key, i].sort().join("");
+          next.set(counts, (next.get(counts) ?? 0) + p * q);
+        });
+      }
+      law = next;
+    }
+    return law;
+  };
+  const [first, second] = [0, 1].map((answer) => counted([table[answer], ...others.map((other) => table[other])]));
+  return [...first].map(([key, p]) => [p, second.get(key)]);
+}
+
+test("several rounds of a small crowd: at least the exact value, by listing all outcomes", () => {
+  for (const [questions, times] of [[[[2, 3], [3, 2]], 1], [[[3, 5], [2, 9], [2, 1.5]], 1], [[[2, 4]], 3], [[[2, 2], [3, 3]], 2]]) {
+    for (const n of [1, 2, 3]) {
+      for (const delta of [0.05, 1e-3]) {
+        const laws = questions.map(([k, a]) => [{ a, q: 1 / (a + k - 1) }]);
+        const found = composition.composedEpsilon(laws, times, n, delta);
+        assert.ok(found <= times * questions.reduce((sum, [, a]) => sum + Math.log(a), 0) * (1 + 1e-6));
+        for (const other of [0, 1]) {
+          const each = questions.map(([k, a]) => outcomes(response(k, a), Array(n - 1).fill(other)));
+          const all = each.flatMap((one) => Array(times).fill(one)).reduce(both);
+          const exact = all.reduce((sum, [p, q]) => sum + Math.max(0, p - Math.exp(found) * q), 0);
+          assert.ok(exact <= delta, `${JSON.stringify([questions, times, n, delta, other])}: ${exact}`);
+        }
+      }
+    }
+  }
+});
+
+test("several questions: what Python says that devices prove, and within 2 % of the accountant", async () => {
+  const near = [];
+  for (const { survey: text, epsilon, proved } of vectors("compositions").surveys) {
+    const found = surveys.provedEpsilon(await surveys.readSurvey(utf8(text)));
+    assert.ok(Math.abs(found / proved - 1) < 1e-9, `${found} ${proved}`);
+    // Both are upper bounds; the accountant's grid costs it a few parts in ten thousand.
+    assert.ok(found >= epsilon * (1 - 5e-4) && found <= 1.02 * epsilon, `${found} ${epsilon}`);
+    near.push(found / epsilon);
+  }
+  assert.ok(near.length >= 16 && near.filter((ratio) => ratio < 1.002).length >= near.length / 2, near.join(" "));
+});
+
+test("four questions at the limit, in the smallest crowd: a page lets people answer", async () => {
+  const survey = await surveys.readSurvey(utf8(vectors("compositions").surveys[0].survey));
+  assert.deepEqual([survey.questions.length, survey.epsilon, survey.minimum], [4, 2, 100]);
+  const cost = policy.costOf(survey, policy.DEFAULTS);
+  assert.ok(cost.verified && cost.epsilon < 2 * 1.002, `${cost.epsilon}`);
 });

@@ -75,7 +75,7 @@ test("other mechanisms are loaded when a survey needs one", async () => {
 
 test("where they cannot be fetched, that is said, and other surveys are answered", async () => {
   const offline = await reader("offline");
-  assert.equal(await offline(projective), "network: The mechanism of this survey cannot be fetched. Nothing was sent.");
+  assert.equal(await offline(projective), "network: A part of this client that the survey needs cannot be fetched. Nothing was sent.");
   assert.match(await offline(bits), /^network: /);
   assert.equal(await offline(common), "grr");
   assert.equal(await offline(recorded["hadamard, blocks"]), "hadamard");

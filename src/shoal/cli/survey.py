@@ -339,7 +339,12 @@ def new(options: NewOptions) -> None:
     with working("designing"):
         from shoal.service.client.policy import Policy
         from shoal.service.survey import Party, summary
-        from shoal.service.survey.design import telling_minimum, tells_nothing
+        from shoal.service.survey.browser import refusals
+        from shoal.service.survey.design import (
+            epsilon_in_browsers,
+            telling_minimum,
+            tells_nothing,
+        )
         from shoal.service.survey.document import party_fingerprint, refuse_overwriting
 
         labels = () if options.categories is None else tuple(files.read_list(options.categories))
@@ -366,7 +371,15 @@ def new(options: NewOptions) -> None:
         enough = 0  # for several reports of one person looking for it takes too long
         if made.reports_per_person == 1 and tells_nothing(made.devices, made.batches.minimum):
             enough = telling_minimum(design) or 0
-        exceeded = tuple(map(str, Policy().exceeded(made)))
+        limits = Policy()
+        exceeded = (
+            *map(str, limits.exceeded(made)),
+            *refusals(
+                made,
+                allowed=limits.epsilon,
+                instead=lambda: epsilon_in_browsers(design, allowed=limits.epsilon),
+            ),
+        )
         values = summary.to_dict(made, system_clock()) | {"warnings": list(exceeded)}
     files.write((options.out, lambda path: path.write_bytes(made.to_bytes())))
     document = summary.document(made, system_clock(), enough=enough)
@@ -390,10 +403,12 @@ def show_survey(options: ShowOptions) -> None:
     with working("reading"):
         from shoal.service.client.policy import Policy
         from shoal.service.survey import summary
+        from shoal.service.survey.browser import refusals
         from shoal.service.survey.document import read_survey
 
-        read, now = read_survey(options.file), system_clock()
-        exceeded = [str(each) for each in Policy().exceeded(read)]
+        read, now, limits = read_survey(options.file), system_clock(), Policy()
+        exceeded = [str(each) for each in limits.exceeded(read)]
+        exceeded += refusals(read, allowed=limits.epsilon)
         values = summary.to_dict(read, now) | {"warnings": exceeded}
     answer(options, values, summary.in_words(read, now))
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import httpx
 
 from shoal.service.analyzer.ledger import guaranteed
+from shoal.service.clock import Clock, system_clock
 from shoal.service.http.outgoing import NoAnswerError, whole
 from shoal.service.survey import Survey
 from shoal.service.survey.promise import MADE_UP, MadeUp, if_made_up
@@ -37,6 +38,7 @@ _TIMEOUT = 5.0
 _LARGEST = 4096
 _HOUR = 3600
 _LONGEST = 10 * 365 * 24  # hours
+_OLDEST = _HOUR  # seconds: what a shuffler looked at before is another batch's, or its clock wrong
 _log = logging.getLogger(__name__)
 
 
@@ -113,18 +115,23 @@ class Progress:
     ``quarters`` of the smallest crowd are there (None where that is too small to tell parts of it);
     it closes in so many hours at most. The analyzer's process asks for itself, whoever looks at the
     dashboard and however often: at most once in the interval in which the shuffler looks itself.
+    So it is old news: ``as_of`` is when the shuffler looked, or else was asked, and ``again`` when
+    it is asked again at the earliest.
     """
 
     reachable: bool
     quarters: int | None = None
     closes_in: int | None = None
+    as_of: int = 0
+    again: int = 0
 
     @classmethod
-    def of(cls, document: Any) -> Progress:  # noqa: ANN401 - whatever was sent
+    def of(cls, document: Any, now: int) -> Progress:  # noqa: ANN401 - whatever was sent
         """What an answer says; should it say more than quarters, no more is read.
 
-        >>> Progress.of({"share": 0.317, "minimum": 1000, "closes_in": 4000})
-        Progress(reachable=True, quarters=1, closes_in=2)
+        >>> said = {"share": 0.317, "minimum": 1000, "closes_in": 4000, "as_of": 1180}
+        >>> Progress.of(said, now=1200)
+        Progress(reachable=True, quarters=1, closes_in=2, as_of=1180, again=1800)
         """
         if not isinstance(document, dict):
             return UNREACHABLE
@@ -134,7 +141,11 @@ class Progress:
             quarters = int(fraction * QUARTERS)
         if quarters and _is_number(closes_in) and 0 <= closes_in <= _LONGEST * _HOUR:
             hours = -int(-closes_in // _HOUR)
-        return cls(reachable=True, quarters=quarters, closes_in=hours)
+        looked = document.get("as_of")
+        # Of a clock that is before this one, or of a shuffler that does not say: when it was asked.
+        as_of = int(looked) if _is_number(looked) and now - _OLDEST <= looked <= now else now
+        again = now + int(EVERY)
+        return cls(reachable=True, quarters=quarters, closes_in=hours, as_of=as_of, again=again)
 
     @property
     def lifetime(self) -> float:
@@ -145,12 +156,18 @@ class Progress:
 UNREACHABLE = Progress(reachable=False)
 
 
-def ask_shuffler(survey: Survey, transport: httpx.AsyncBaseTransport | None = None) -> Progress:
+def ask_shuffler(
+    survey: Survey,
+    transport: httpx.AsyncBaseTransport | None = None,
+    *,
+    clock: Clock = system_clock,
+) -> Progress:
     """What the survey's shuffler says now."""
     url = f"{survey.shuffler.url.rstrip('/')}/v1/surveys/{survey.id}/progress"
     try:
         answer = whole(url, seconds=_TIMEOUT, largest=_LARGEST, transport=transport)
-        return Progress.of(json.loads(answer.content)) if answer.is_success else UNREACHABLE
+        document = json.loads(answer.content) if answer.is_success else None
+        return UNREACHABLE if document is None else Progress.of(document, clock())
     except (NoAnswerError, ValueError, RecursionError):
         return UNREACHABLE
 

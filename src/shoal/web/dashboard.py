@@ -72,10 +72,11 @@ class Dashboard:
         self,
         analyzer: AnalyzerPages,
         *,
-        ask: Callable[[Survey], Progress] = ask_shuffler,
+        ask: Callable[[Survey], Progress] | None = None,
         timeout: float = PAGE_TIMEOUT,
     ) -> None:
         store = self._store = analyzer.store
+        asking = ask or partial(ask_shuffler, clock=store.clock)
         self._keyring = analyzer.keyring
         sessions = Sessions(store.tokens, store.clock)
         self.access = Access(analyzer, Addresses(analyzer.limits), sessions)
@@ -83,7 +84,7 @@ class Dashboard:
         self._reading: dict[SurveyId, Lock] = {}
         self._files = ResultCache()
         self._progress = Background[SurveyId, Progress](
-            lambda name: ask(store.surveys.get(name)),
+            lambda name: asking(store.surveys.get(name)),
             lifetime=attrgetter("lifetime"),
             timeout=timeout,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import itemgetter
@@ -17,12 +17,14 @@ from operator import itemgetter
 from shoal.errors import ShoalError
 from shoal.estimate import top
 from shoal.report.charts import LEVEL, Item, items
+from shoal.report.groups import GroupedResult
 from shoal.report.result import ColumnResult, Result
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.ledger import guaranteed
 from shoal.service.analyzer.results import Document, SurveyResults, Version, column, parts_of
-from shoal.service.survey import Survey
+from shoal.service.survey import Question, Survey
+from shoal.service.survey.document import labels
 from shoal.values import Estimate
 
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
@@ -131,8 +133,12 @@ class Snapshot:
 
     @cached_property
     def result(self) -> Result | None:
-        """All batches together."""
-        return self.results.result()
+        """All batches together, for people to read."""
+        result = self.results.result()
+        if result is None:
+            return None
+        pairs = zip(result.columns, self.survey.questions, strict=True)
+        return replace(result, columns=tuple(_spoken(*pair) for pair in pairs))
 
     @cached_property
     def bias_bounds(self) -> list[float | None]:
@@ -152,9 +158,18 @@ class Snapshot:
             return ()
         pairs = zip(self.survey.questions, counts, strict=True)
         try:
-            return tuple(column(*pair, guarantee) for pair in pairs)
+            return tuple(_spoken(column(*pair, guarantee), pair[0]) for pair in pairs)
         except ShoalError:
             return ()
+
+
+def _spoken(result: ColumnResult, question: Question) -> ColumnResult:
+    """With the words that people who answered have read."""
+    answers, groups = question.spoken
+    result = replace(result, labels=labels(answers, groups))
+    if isinstance(result, GroupedResult):
+        return replace(result, answers=answers, group_labels=groups)
+    return result
 
 
 def under_way(collections: Iterable[Collection]) -> list[str]:

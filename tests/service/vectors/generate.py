@@ -5,13 +5,15 @@ open for as long as version 1 does. Keys are fixed; sealing is fresh every time.
 
 ``mechanisms_v1.json`` is for clients in other languages: what every mechanism makes of given draws,
 byte for byte, and what the accountant says of small surveys. ``admission_v1.json`` has invitations,
-the codes that they give, and surveys of version 2. Arguments name the files to write; all of them
-otherwise.
+the codes that they give, and surveys of version 2. ``compositions_v1.json`` has surveys with
+several questions, and what is proved of them by the accountant and in browsers. Arguments name the
+files to write; all of them otherwise.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
@@ -20,14 +22,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
-from factories import example, mechanism
+from factories import example, mechanism, several
 from shoal.protocols.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.keys import HYBRID, X25519
 from shoal.service.admission import Invitation, Invited, Open
 from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState
+from shoal.service.survey import Batches
+from shoal.service.survey.browser import proved_epsilon
+from shoal.service.survey.design import Design, QuestionDesign
 from shoal.service.wire import Wire
+from shoal.values import attributes
 
 HERE = Path(__file__).parent
 REPORTS = 3
@@ -315,6 +321,69 @@ def admissions():
     }
 
 
+def four():
+    """Four questions at the largest epsilon that pages answer for, in the smallest crowd."""
+    asked = [("yes", "no"), ("a", "b", "c"), tuple("12345")]
+    questions = [
+        QuestionDesign(name=f"q{i}", text=f"Question {i}?", answers=answers)
+        for i, answers in enumerate(asked)
+    ]
+    questions.append(QuestionDesign(name="q3", text="How many?", bounds=(0.0, 10.0)))
+    design = Design(
+        epsilon=2.0,
+        delta=1e-6,
+        batches=Batches(minimum=100, target=200, max_age=3600),
+        admission=Open(dishonest=0),
+        questions=tuple(questions),
+    )
+    base = example()
+    about = attributes(base, "name", "purpose", "not_before", "not_after", "shuffler", "analyzer")
+    return design.survey(**about)
+
+
+def asked_together(drawn):
+    """A survey with 2 to 8 questions of different kinds, local epsilons and crowds."""
+    devices = []
+    for _ in range(drawn.randint(2, 8)):
+        local = round(drawn.choice((0.3, 0.5, 1, 1.5, 2, 3, 4)) * drawn.uniform(0.8, 1), 3)
+        k = drawn.choice((2, 3, 4, 6, 12, 40))
+        kinds = (
+            shoal.RandomizedResponse(k=k, epsilon=local),
+            shoal.RandomizedResponse(k=k, epsilon=local),
+            shoal.HadamardResponse(k=max(3, k), epsilon=local),
+            shoal.SubsetSelection(k=max(3, k), epsilon=local),
+            shoal.ProjectiveGeometryResponse(k=max(4, k), epsilon=local),
+            shoal.LocalHashing(k=k, epsilon=local),
+            shoal.UnaryEncoding(k=k, epsilon=local),
+            shoal.Duchi(low=0.0, high=1.0, epsilon=local),
+            shoal.Piecewise(low=0.0, high=1.0, epsilon=local),
+        )
+        devices.append(drawn.choice(kinds))
+    reports = drawn.choice((1, 1, 1, 3))
+    least = reports * drawn.choice((100, 150, 300, 1000, 3000, 20_000, 200_000))
+    delta = drawn.choice((1e-5, 1e-6, 1e-8))
+    return several(
+        tuple(devices), minimum=least, epsilon=60.0, delta=delta, reports_per_person=reports
+    )
+
+
+def compositions():
+    """Surveys with several questions: what the accountant proves of them, and what browsers do."""
+    drawn = random.Random(31)  # noqa: S311 - the same every time
+    surveys = [four(), *(asked_together(drawn) for _ in range(15))]
+    return {
+        "version": 1,
+        "surveys": [
+            {
+                "survey": survey.to_bytes().decode(),
+                "epsilon": survey.guarantee(survey.batches.minimum).epsilon,
+                "proved": proved_epsilon(survey.devices, survey.terms, survey.batches.minimum),
+            }
+            for survey in surveys
+        ],
+    }
+
+
 def main() -> None:
     """All files, or those that were named."""
     contents = {
@@ -322,6 +391,7 @@ def main() -> None:
         "keys_v1.json": key_lists,
         "mechanisms_v1.json": mechanisms,
         "admission_v1.json": admissions,
+        "compositions_v1.json": compositions,
     }
     for name in sys.argv[1:] or contents:
         content = json.dumps(contents[name](), indent=1)

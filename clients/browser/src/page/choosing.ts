@@ -2,7 +2,7 @@
 
 import type { Answer, One, Question, Survey } from "../index.js";
 import { found, h } from "./dom.js";
-import { MAY_SKIP, NO_CHOICE, NO_GROUP, noNumber } from "./words.js";
+import { MAY_SKIP, NO_CHOICE, NO_GROUP, noNumber, ODDS, SKIPPED } from "./words.js";
 
 const FEW = 12; // answers that are all shown; of more, some, and a field to find the others
 const SHOWN = 50;
@@ -15,7 +15,7 @@ export interface Chooser<T = Answer> {
 }
 
 /** What the fieldset holds below the question, or a fieldset for each, where no server has made it. */
-export function fields({ questions }: Survey): HTMLElement[] {
+export function fields({ questions }: Survey, leaves: readonly string[]): HTMLElement[] {
   if (questions.length === 1) return fieldsOf(questions[0]!, "answer");
   return questions.map((question, i) =>
     h(
@@ -24,11 +24,18 @@ export function fields({ questions }: Survey): HTMLElement[] {
       h("legend", {}, h("h3", { class: "question", dir: "auto" }, question.question)),
       ...(question.range ? [] : [h("p", { class: "purpose" }, MAY_SKIP)]),
       ...fieldsOf(question, `answer-${i}`),
+      h("details", { class: "odds" }, h("summary", {}, ODDS), h("p", {}, leaves[i] ?? "")),
     ),
   );
 }
 
-function fieldsOf({ answers, by, groups, range }: Question, name: string): HTMLElement[] {
+/** Answers or groups as people read them; the last one of several questions is that of whoever skips it. */
+const spoken = ({ name }: Question, texts: readonly string[]): readonly string[] =>
+  name ? texts.map((text, i) => (i < texts.length - 1 ? text : SKIPPED)) : texts;
+
+function fieldsOf(question: Question, name: string): HTMLElement[] {
+  const { by, groups, range } = question;
+  const answers = spoken(question, question.answers);
   if (range !== null) {
     const [low, high] = range;
     const field = h("input", {
@@ -46,7 +53,7 @@ function fieldsOf({ answers, by, groups, range }: Question, name: string): HTMLE
   const legend = h("legend", { class: "by", dir: "auto" }, by);
   return [
     h("div", { class: "own" }, ...choices(answers, name)),
-    h("fieldset", { class: "group" }, legend, ...choices(groups, `${name}-group`)),
+    h("fieldset", { class: "group" }, legend, ...choices(spoken(question, groups), `${name}-group`)),
   ];
 }
 
@@ -89,9 +96,11 @@ export function chooser(survey: Survey, fieldset: HTMLElement): Chooser {
 function chooserOf(question: Question, place: HTMLElement, name: string): Chooser<One> {
   const { answers, groups, range } = question;
   if (range !== null) return number(range, found(place, ".number"));
-  if (!groups.length) return listed(answers, place, name);
-  const own = listed(answers, found(place, ".own"), name);
-  const group = listed(groups, found(place, ".group"), `${name}-group`);
+  const list = (texts: readonly string[], where: HTMLElement, part: string) =>
+    listed(texts, spoken(question, texts), where, part);
+  if (!groups.length) return list(answers, place, name);
+  const own = list(answers, found(place, ".own"), name);
+  const group = list(groups, found(place, ".group"), `${name}-group`);
   return {
     answer() {
       const [first, second] = [group.answer(), own.answer()];
@@ -104,10 +113,10 @@ function chooserOf(question: Question, place: HTMLElement, name: string): Choose
   };
 }
 
-function listed(answers: readonly string[], place: HTMLElement, name: string): Chooser<string> {
+function listed(answers: readonly string[], shown: readonly string[], place: HTMLElement, name: string): Chooser<string> {
   const list = found(place, ".choices");
   const find = place.querySelector<HTMLInputElement>(".find");
-  if (find !== null) search(answers, find, found(place, ".count"), list, name);
+  if (find !== null) search(shown, find, found(place, ".count"), list, name);
   return {
     answer() {
       const chosen = answers[picked(list)];
@@ -127,7 +136,8 @@ export function shows(survey: Survey, fieldset: HTMLElement): boolean {
     same(fieldset.querySelector(".question"), survey.question) &&
     same(fieldset.querySelector(".purpose"), survey.purpose) &&
     places.length === survey.questions.length &&
-    survey.questions.every(({ question, answers, by, groups }, i) => {
+    survey.questions.every((asked, i) => {
+      const { question, by, groups } = asked;
       const place = places[i]!;
       const lists = (list: ParentNode | null, texts: readonly string[]): boolean => {
         const labels = [...(list?.querySelectorAll(".choice") ?? [])];
@@ -139,8 +149,8 @@ export function shows(survey: Survey, fieldset: HTMLElement): boolean {
       return (
         same(place.querySelector(".question"), question) &&
         same(place.querySelector(".by"), by) &&
-        lists(groups.length ? place.querySelector(".own") : place, answers) &&
-        lists(place.querySelector(".group"), groups)
+        lists(groups.length ? place.querySelector(".own") : place, spoken(asked, asked.answers)) &&
+        lists(place.querySelector(".group"), spoken(asked, groups))
       );
     })
   );

@@ -14,6 +14,8 @@ export interface Promised {
   readonly admission: Admission;
   readonly participation: number;
   readonly leaves: string;
+  /** The same for each of several questions. */
+  readonly each: readonly string[];
   readonly statements: readonly { readonly title: string; readonly text: string }[];
   readonly steps: readonly string[];
   readonly served: string;
@@ -65,7 +67,7 @@ export function form(survey: Survey, words: Promised): HTMLFormElement {
     h("legend", {}, question),
     h("p", { id: "purpose", class: "purpose", dir: "auto" }, survey.purpose),
     h("p", { id: "leaves", class: "leaves" }, words.leaves),
-    ...fields(survey),
+    ...fields(survey, words.each ?? []), // an analyzer of an earlier release says nothing of each
   );
   const send = h("button", { type: "submit", disabled: "" }, "Send");
   return h("form", { novalidate: "", autocomplete: "off" }, fieldset, send);

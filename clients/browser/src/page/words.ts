@@ -32,7 +32,10 @@ export const INVITED =
 export const CUT_OFF =
   "The invitation in the link is incomplete. Type it in below the answers, as you received it, or open the complete link. " +
   "Nothing was sent.";
-export const MAY_SKIP = "You may skip this question: choose nothing, or (none).";
+export const MAY_SKIP = "You may skip this question.";
+export const ODDS = "What leaves your device for this question";
+/** The answer of those who skip a question, as people read it. */
+export const SKIPPED = "I prefer not to say";
 export const NO_GROUP = "Choose your group, too. Nothing was sent.";
 export const NO_CHOICE = "Choose an answer first. Nothing was sent.";
 export const FORGET =

@@ -68,7 +68,9 @@ def registered(store: Store) -> list[dict[str, Any]]:
     return [
         {
             "survey": str(each.id),
-            **attributes(each, "name", "question", "not_before", "not_after"),
+            "question": each.title,
+            "questions": len(each.questions),
+            **attributes(each, "name", "not_before", "not_after"),
             "taken": store.surveys.taken(each.id),
         }
         for each in store.surveys.all()

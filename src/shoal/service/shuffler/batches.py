@@ -87,6 +87,7 @@ _WAIT = 10  # seconds until a sealed batch may be shuffled
 _WAIT_OPEN = 600
 _DIGEST_SHOWN = 16  # digits of it in the file's name
 INTERVAL = 600  # seconds between two looks
+_MINUTE = 60
 LEAST_CROWD = 50  # a quarter of less would be a handful of people
 _QUARTERS = 4
 _LOOKING = 2.0  # seconds to wait for a look that is under way
@@ -579,12 +580,14 @@ class Progress:
 
     ``share`` of the minimum is rounded down to quarters; None if the minimum is so small that they
     would count people. ``closes_in`` is rounded up to hours, in seconds; None if less than a
-    quarter is there, or if the batch waits for the minimum only.
+    quarter is there, or if the batch waits for the minimum only. ``as_of`` is when it was looked
+    at, in seconds since 1970, rounded down to minutes.
     """
 
     share: float | None
     minimum: int
     closes_in: int | None
+    as_of: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -631,9 +634,10 @@ class ProgressCache:
         return progress if now < at + INTERVAL else None
 
     def _now(self, row: SurveyRow) -> Progress:
-        rules = row.survey.batches
+        rules, now = row.survey.batches, self.clock()
+        as_of = now - now % _MINUTE
         if rules.minimum < LEAST_CROWD:
-            return Progress(None, rules.minimum, None)
+            return Progress(None, rules.minimum, None, as_of)
         query = (
             sa.select(batches.c.valid, batches.c.since, batches.c.state)
             .where(batches.c.survey == row.number, ACCEPTS)
@@ -646,6 +650,6 @@ class ProgressCache:
         if batch is not None:
             quarters = min(_QUARTERS, _QUARTERS * batch.valid // rules.minimum)
         if batch is None or not quarters or batch.state == CARRIED:
-            return Progress(quarters / _QUARTERS, rules.minimum, None)
-        left = min(max(batch.since + rules.max_age - self.clock(), 0), rules.max_age)
-        return Progress(quarters / _QUARTERS, rules.minimum, -(-left // HOUR) * HOUR)
+            return Progress(quarters / _QUARTERS, rules.minimum, None, as_of)
+        left = min(max(batch.since + rules.max_age - now, 0), rules.max_age)
+        return Progress(quarters / _QUARTERS, rules.minimum, -(-left // HOUR) * HOUR, as_of)

@@ -321,7 +321,7 @@ class Codes:
         with self.database.read() as connection:
             for start in range(0, len(shown), _AT_ONCE * CODE_BYTES):
                 part = set(hashes_of(shown[start : start + _AT_ONCE * CODE_BYTES]))
-                count += len(part) - len(_registered(connection, row.number, sorted(part)))
+                count += len(part) - len(_states(connection, row.number, sorted(part)))
                 if count >= most:
                     return most
         return count

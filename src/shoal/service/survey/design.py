@@ -16,12 +16,11 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 
 from __future__ import annotations
 
-import inspect
 import math
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, cast
 
 from shoal import checks
@@ -29,16 +28,20 @@ from shoal.accounting.amplification import required_n
 from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.explain.text import down, up
 from shoal.planning import Plan, joint, plan
 from shoal.planning.errors import of_categories, of_numbers
+from shoal.planning.planner import recalibrated
 from shoal.protocols.base import Device, MultiMessageMechanism
 from shoal.protocols.registry import NAMES
 from shoal.randomizers.base import AnswerMechanism, NumberMechanism
 from shoal.randomizers.registry import unknown
 from shoal.service.admission import Admission
+from shoal.service.survey.browser import counted_epsilon
 from shoal.service.survey.document import (
     LARGEST_LOCAL,
     NONE,
+    SKIPPED,
     Batches,
     Question,
     Survey,
@@ -93,11 +96,12 @@ class QuestionDesign:
         both = bool(self.answers) == (self.bounds is not None)
         expected = f"answers or bounds, one of them, for the question {self.name}"
         checks.refuse(both, expected, answers=len(self.answers))
-        expected = (
-            f"answers and groups of {self.name} without {NONE!r}, which is added for those who "
-            "skip it"
-        )
-        checks.refuse(NONE in (*self.answers, *self.groups), expected, answers=NONE)
+        for added in {NONE, SKIPPED} & {*self.answers, *self.groups}:
+            expected = (
+                f"answers and groups of {self.name} without {added!r}, which is added for those "
+                "who skip it"
+            )
+            raise InvalidArgumentError("answers", added, expected)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -186,11 +190,20 @@ class Design:
             if not isinstance(chosen, MultiMessageMechanism):
                 return chosen
             delta = self.terms.delta_taking_part
-            return chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
+            made = chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
+            if self.messages_cap is not None and made.messages > self.messages_cap:
+                raise UnreachableTargetError(
+                    f"messages_cap={self.messages_cap:g} with {chosen.name}",
+                    f"in a survey a person sends {made.messages:.4g} messages on average",
+                    f"allow more (--messages-cap {up(made.messages, 3)}), or choose another",
+                )
+            return made
         # The same kind with the least noise with which R reports together keep epsilon.
         if isinstance(chosen, MultiMessageMechanism):
             about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
-            return self._searched(partial(self._calibrated, chosen), about, self.epsilon)
+            return self._searched(
+                lambda each: recalibrated(self.plan, each).randomizer, about, self.epsilon
+            )
         most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
         start = min(most, chosen.local_epsilon)
         randomizer = cast("Any", chosen)
@@ -258,15 +271,6 @@ class Design:
                 return make(math.exp(high))
             low, high = high, min(high + _STRIDE, math.log(most))
         return make(math.exp(root_below(excess, low, high, tolerance=_TOLERANCE)))
-
-    def _calibrated(self, chosen: MultiMessageMechanism, epsilon: float) -> MultiMessageMechanism:
-        make = cast("Any", type(chosen)).calibrated
-        wanted = set(inspect.signature(make).parameters) & {"k", "low", "high", "buckets", "levels"}
-        shape = {name: getattr(chosen, name) for name in wanted}
-        made: MultiMessageMechanism = make(
-            n=self.crowd, epsilon=epsilon, delta=self.terms.delta_taking_part, **shape
-        )
-        return made
 
     def survey(
         self,
@@ -353,6 +357,23 @@ def telling_minimum(design: Design) -> int | None:
             devices = replace(design, batches=batches).devices
         except ShoalError:  # a mechanism that exists for few people only
             return None
+    return None
+
+
+def epsilon_in_browsers(design: Design, *, allowed: float) -> float | None:
+    """An epsilon, to three digits, that browsers can prove up to ``allowed``; None if none is near.
+
+    What they prove is about in proportion to what is designed for, so that a few trials are enough.
+    """
+    if design.given is not None:  # another epsilon would not change it
+        return None
+    for _ in range(_TRIALS):
+        counted = counted_epsilon(
+            design.devices, design.terms, design.batches.minimum, promise=design.epsilon
+        )
+        if counted <= allowed:
+            return design.epsilon
+        design = replace(design, epsilon=float(down(design.epsilon * allowed / counted, 3)))
     return None
 
 

@@ -47,13 +47,15 @@ from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.admission import Admission, OpenFraction, read_admission
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
+from shoal.service.survey.mechanisms import SURVEYS
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
 VERSION = 3
-NONE = "(none)"  # the answer of those who skip one of several questions
+NONE = "(none)"  # the answer of those who skip one of several questions, as programs call it
+SKIPPED = "I prefer not to say"  # the same, as people read it
 MOST_QUESTIONS = 20
 MOST_CELLS = 10_000  # answers of all groups together: a short survey can ask devices for no more
 LONGEST_TEXT = 2000
@@ -323,7 +325,7 @@ class Question:
 
     Raises:
         InvalidArgumentError: The answers are not those of the mechanism, or are repeated; a
-            mechanism that browsers do not run.
+            mechanism that is not one of surveys.
 
     Example:
         >>> import shoal
@@ -342,9 +344,6 @@ class Question:
     def __post_init__(self) -> None:
         _check_text("question", self.text, LONGEST_TEXT)
         answers, device = self.answers, self.device
-        if getattr(device, "name", None) in CALIBRATED:
-            expected = f"a mechanism that browsers run ({device.name} is for tables: shoal run)"
-            raise InvalidArgumentError("device", device.name, expected)
         if isinstance(device, NumberMechanism):
             expected = "no list of answers with a mechanism for numbers"
             checks.refuse(answers, expected, answers=len(answers))
@@ -355,6 +354,10 @@ class Question:
         else:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
+        if device.name not in SURVEYS:
+            tables = f" ({device.name} is for tables: shoal run)" * (device.name in CALIBRATED)
+            expected = f"a mechanism of surveys{tables}: one of {', '.join(SURVEYS)}"
+            raise InvalidArgumentError("device", device.name, expected)
         check_answers(answers, self.groups)
         if self.by or self.groups:
             self._check_groups()
@@ -370,9 +373,17 @@ class Question:
     @property
     def labels(self) -> tuple[str, ...]:
         """What the mechanism has: the answers, or every answer in every group."""
-        if not self.groups:
-            return self.answers
-        return tuple(f"{group} · {answer}" for group in self.groups for answer in self.answers)
+        return labels(self.answers, self.groups)
+
+    @property
+    def spoken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The answers and the groups as people read them."""
+        names = {NONE: SKIPPED} if self.may_be_skipped else {}
+        answers, groups = (
+            tuple(names.get(each, each) for each in listed)
+            for listed in (self.answers, self.groups)
+        )
+        return answers, groups
 
     @property
     def may_be_skipped(self) -> bool:
@@ -413,6 +424,17 @@ class Question:
             by=by,
             groups=groups,
         )
+
+
+def labels(answers: tuple[str, ...], groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The answers, or every answer in every group.
+
+    >>> labels(("yes", "no"), ("north",))
+    ('north · yes', 'north · no')
+    """
+    if not groups:
+        return answers
+    return tuple(f"{group} · {answer}" for group in groups for answer in answers)
 
 
 def cells(answers: tuple[str, ...], groups: tuple[str, ...]) -> int:

@@ -16,7 +16,7 @@ from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
 from shoal.randomizers.grid import Laplace
-from shoal.service.survey.document import Question, Survey
+from shoal.service.survey.document import Question, Survey, labels
 from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire
 
@@ -35,8 +35,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = tuple(10**digits for digits in range(2, 17))
 _NEAR = Fraction(1, 4)  # by how much of the rarer case a number may be off
 _TOGETHER = (
-    "One report leaves your device. For each question, chance decides separately what the report "
-    "says; skipping a question is one more possible answer."
+    "One report leaves your device, and chance decides for each question separately what it says."
 )
 _PAIR = "Your group and your answer count as one answer here: chance decides about both at once."
 _HALF = Fraction(1, 2)
@@ -70,11 +69,13 @@ class Statement:
 class Sentences:
     """What a person reads before answering.
 
-    ``leaves`` is one sentence on what leaves the device, ``statements`` are what is promised,
-    ``steps`` how it is kept, and ``served`` who hands out the page and what that means.
+    ``leaves`` is one sentence on what leaves the device, and ``each`` one for each of several
+    questions. ``statements`` are what is promised, ``steps`` how it is kept, and ``served`` who
+    hands out the page and what that means.
     """
 
     leaves: str
+    each: tuple[str, ...]
     statements: tuple[Statement, ...]
     steps: tuple[str, ...]
     served: str
@@ -85,9 +86,8 @@ def sentences(survey: Survey) -> Sentences:
     each = [_drawn(question) for question in survey.questions]
     leaves, how = each[0]["leaves"], [one["how"] for one in each]
     if survey.several:
-        quoted = [f"“{question.text}”" for question in survey.questions]
-        parts = (f"{text}: {one['leaves']}" for text, one in zip(quoted, each, strict=True))
-        leaves = " ".join((_TOGETHER, *parts))
+        leaves = _TOGETHER
+        quoted = (f"“{question.text}”" for question in survey.questions)
         how = [f"{text}: {one}" for text, one in zip(quoted, how, strict=True)]
     texts = _texts(
         "words.txt",
@@ -100,6 +100,7 @@ def sentences(survey: Survey) -> Sentences:
     statements = (Statement(name, title, texts[name]) for name, title in _TITLES.items())
     return Sentences(
         leaves=leaves,
+        each=tuple(one["leaves"] for one in each) if survey.several else (),
         statements=tuple(statement for statement in statements if statement.text),
         steps=(*how, *(texts[step] for step in ("sealed", "mixed", "published"))),
         served=texts["served"],
@@ -111,7 +112,7 @@ def _drawn(question: Question) -> dict[str, str]:
     device = question.device
     texts = _texts(
         "mechanisms.txt",
-        answers=question.labels,
+        answers=labels(*question.spoken),
         device=device,
         drawn={
             # Large numbers are written as text.
