@@ -88,6 +88,51 @@ WIDE = """
 """
 
 
+BESIDE = """
+{% import "graphs.html" as graphs %}
+<div class="panels">
+  <div class="column"><section class="panel"><p class="tall">the funnel</p></section></div>
+  <section id="crowd" class="panel"><details class="fold body" open=""><summary>The crowd</summary>
+    <p>Asking the shuffler.</p>
+    INSIDE
+    <p id="last">Who may report</p></details></section>
+</div>
+<p class="legend"><span class="key">{{ graphs.sign(true) }} more</span>
+  <span class="key">{{ graphs.sign(false) }} noise</span></p>
+"""
+PENDING = '<div class="pending"><p class="quiet">The curve of ε is being computed.</p></div>'
+GAPS = """() => {
+  const place = (element) => element.getBoundingClientRect();
+  const [panel, last] = ["#crowd", "#last"].map((each) => place(document.querySelector(each)));
+  const words = document.createRange();
+  const apart = [...document.querySelectorAll(".key")].map((key) => {
+    words.selectNode(key.lastChild);
+    return place(words).left - place(key.querySelector("svg")).right;
+  });
+  return [panel.bottom - last.bottom, ...apart];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("inside", [PENDING, ""], ids=["pending", "no curve"])
+def test_no_half_of_the_dashboard_is_empty_and_marks_stand_beside_their_words(
+    browser, inside, scheme
+):
+    """While the curve is computed its place is held; without one the panel ends with its text."""
+    body = templates().from_string(BESIDE.replace("INSIDE", inside)).render()
+    style = assets.asset("dashboard.css").body.decode() + ".tall { height: 900px }"
+    with browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme) as made:
+        page = made.new_page()
+        page.set_content(f"<style>{style}</style><main>{body}</main>")
+        below, *apart = page.evaluate(GAPS)
+        assert below < 60
+        assert len(apart) == 2
+        assert all(0 <= gap < 12 for gap in apart)
+        sign = page.locator("svg.sign.apart")
+        with Image.open(io.BytesIO(sign.screenshot())) as picture:
+            assert np.ptp(np.asarray(picture.convert("L"), dtype=int)) > 100  # it is seen
+
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"}
 HIDDEN = "(box) => box.scrollWidth - box.clientWidth"
 LINE = 4  # pixels above the end of a table: below all letters, above its last line
