@@ -126,7 +126,8 @@ class BaseClient(Generic[Transport]):
         """Wipe what waits for a survey; how many reports that were.
 
         Its occasions stay used and its price stays in the ledger: what was sent cannot be unsent,
-        and a report that was made once is never made again.
+        and a report that was made once is never made again. Only if nothing of it was ever sent,
+        not even in vain, its price is given back, and it can be answered anew.
         """
         if isinstance(survey, str):
             survey = SurveyId.from_text(survey)

@@ -606,9 +606,17 @@ class Outbox:
             return Ledger(tuple(Spent(**dict(zip(names, row, strict=True))) for row in rows))
 
     def forget(self, survey: SurveyId) -> int:
-        """Wipe what waits for a survey; the number of people it was of."""
+        """Wipe what waits for a survey; the number of people it was of.
+
+        If nothing of it was ever about to leave, and no coin kept anybody out, it is as if it had
+        never been answered: its price is gone, too.
+        """
         with self._transaction():
             people = self._wipe("survey = ?", survey.digest)
+            left = "SELECT 1 FROM reports WHERE survey = ? AND (tries > 0 OR asked != people)"
+            if self._run(left, survey.digest).fetchone() is None:
+                for table, column in (("reports", "survey"), ("jobs", "survey"), ("surveys", "id")):
+                    self._run(f"DELETE FROM {table} WHERE {column} = ?", survey.digest)
         self._compact()
         return people
 
