@@ -12,7 +12,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import tarfile
 import time
 from collections import Counter
@@ -27,14 +26,15 @@ import sqlalchemy as sa
 
 import shuffler_kit
 from factories import Half
-from repository import ROOT, environment
 from service.store_contract import rows_of
 from service.test_admission import Class
 from shoal.randomness import simulated
 from shoal.service.admission import CODE_SPENT
+from shoal.service.clock import ManualClock
+from shoal.service.db import Database
 from shoal.service.db import tables as common
 from shoal.service.errors import MissingFileError, StoreUnavailableError
-from shoal.service.keyring import Protection
+from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool, tags_of
 from shoal.service.ops.backup import BackupError, back_up
 from shoal.service.ops.home import Home
@@ -42,7 +42,10 @@ from shoal.service.ops.restore import restore
 from shoal.service.shuffler import recent, reports
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.recent import CROWD, FULL, mixed, turned_over
+from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
+HERE = "service.test_shuffler_trickle"
 PEOPLE = 6
 PAGE = 4096
 
@@ -502,7 +505,7 @@ def test_a_part_that_is_gone_or_not_whole_is_waited_for(trickle, wrong):
     with pytest.raises(MissingFileError, match="1 reports"):
         trickle.store.reports.finish(claim, opened)
     trickle.shuffler.clock.advance(6)
-    for _ in range(20):
+    for _ in range(12):
         trickle.worker.step()
         trickle.shuffler.clock.advance(700)
     assert trickle.shuffler.tallies() == {"opened": 1}
@@ -512,36 +515,25 @@ def test_a_part_that_is_gone_or_not_whole_is_waited_for(trickle, wrong):
     assert found == set(trickle.records.values())
 
 
-DIE = """
-import sys
-from pathlib import Path
-from shoal.service.clock import ManualClock
-from shoal.service.db import Database
-from shoal.service.keyring import Keyring, Protection
-from shoal.service.opening import Pool
-from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
-directory, url, now = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-clock = ManualClock(now)
-store = ShufflerStore(Database(url), directory, clock)
-ring = Keyring.open(directory / "keys", protection=Protection.none(), clock=clock)
-ShufflerWorker(store, ring, Pool(0), clock, pace=Pace(gather=0)).step()
-"""
+def gather_once(directory, url, now):
+    """A worker of another process."""
+    clock, place = ManualClock(now), Path(directory)
+    store = ShufflerStore(Database(url), place, clock)
+    ring = Keyring.open(place / "keys", protection=Protection.none(), clock=clock)
+    ShufflerWorker(store, ring, Pool(0), clock, pace=Pace(gather=0)).step()
+
+
 POINTS = ("claimed", "part-written", "after-commit", "part-replaced")
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_while_it_writes_a_part_anew_nothing_is_lost_or_doubled(trickle, point):
+def test_killed_while_it_writes_a_part_anew_nothing_is_lost_or_doubled(trickle, forks, point):
     trickle.come(0)
     trickle.gather()
     trickle.come(1)
-    variables = environment() | {
-        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
-        "SHOAL_FAILPOINT": f"opening.{point}",
-    }
-    place = [str(trickle.directory), trickle.url, str(trickle.shuffler.clock())]
-    died = subprocess.run([sys.executable, "-c", DIE, *place], env=variables, check=False)
-    assert died.returncode == -signal.SIGKILL
+    place = {"directory": str(trickle.directory), "url": trickle.url}
+    asked = place | {"now": trickle.shuffler.clock(), "point": f"opening.{point}"}
+    assert forks.run(f"{HERE}.gather_once", asked) == [(-signal.SIGKILL, None)]
     for person in (0, 1):
         assert trickle.receive([trickle.reports[person] + trickle.code(person)]) == (0, {})
     trickle.shuffler.clock.advance(10)  # its lease is over
