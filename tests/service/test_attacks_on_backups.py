@@ -15,6 +15,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from analyzer_kit import Analyzer
 from factories import Half
 from service.live import HOUR, START, Lying, counted, live, telling
 from shoal.service.admission import Invitation, Invited
@@ -246,6 +247,24 @@ def test_restoring_twice_is_entered_once(published_since):
     parties.bring_back("analyzer", again)
     life = service.analyzer.store.ledger.spent(service.survey.id)
     assert (life["opened"], life["batches"], life["smallest"]) == (1, 0, 60)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_may_be_lost_is_entered_in_every_database(tmp_path, store_urls, kind):
+    analyzer = Analyzer(tmp_path / "analyzer", url=store_urls[kind])
+    survey, ledger = analyzer.asking(), analyzer.store.ledger
+    assert ledger.spent(survey.id)["epsilon"] is None
+    for _ in range(2):
+        ledger.enter_lost()
+    assert ledger.spent(survey.id) == {
+        "epsilon": survey.guarantee(survey.batches.minimum).epsilon,
+        "batches": 0,
+        "smallest": survey.batches.minimum,
+        "analyzer_epsilon": survey.local_epsilon,
+        "opened": 1,
+    }
+    assert ledger.entries(survey.id) == []
+    analyzer.close()
 
 
 # ------------------------------------------------------------------------------- changed backups
