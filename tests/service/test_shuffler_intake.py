@@ -7,6 +7,7 @@ from threading import Event
 
 import pytest
 
+from running_kit import wait_for
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.errors import StoreBusyError, StoreUnavailableError
@@ -136,7 +137,8 @@ def test_closing_commits_what_waits_and_takes_nothing_more(store):
         waiting = [asyncio.ensure_future(intake.commit([arrival(b"x")])) for _ in range(20)]
         await asyncio.sleep(0.05)
         closed = asyncio.get_running_loop().run_in_executor(None, intake.close)
-        await asyncio.sleep(0.05)
+        # Its thread may begin late, and what comes before that is taken.
+        await asyncio.to_thread(wait_for, lambda: intake._closed)
         assert not closed.done()
         with pytest.raises(ProblemError) as caught:
             await intake.commit([arrival(b"late")])

@@ -142,7 +142,7 @@ def _paired(n: int, degree: int, source: Randomness) -> Edges:
     ends = source.permutation(n * degree) // max(degree, 1)
     edges = ends.reshape(-1, 2)
     keys = edges.min(axis=1) * n + edges.max(axis=1)
-    order = np.argsort(keys)
+    order = np.argsort(keys, kind="stable")  # the same twin on every processor
     ranked = keys[order]
     wrong = edges[:, 0] == edges[:, 1]
     wrong[order[1:]] |= ranked[1:] == ranked[:-1]
