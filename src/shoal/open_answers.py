@@ -38,7 +38,6 @@ from shoal.report.result import (
     ColumnResult,
     Result,
     Stages,
-    framed,
     in_table,
     items_table,
     write_csv,
@@ -170,6 +169,10 @@ class OpenResult(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page: one question with the answers that were found."""
+        return self._question().to_html()
+
+    def _question(self) -> Result:
+        """The same as the result of a question with the answers that were found."""
         frequent, n, size = self.found, self.n, len(self.items)
         errors = frequent.standard_errors[:size] / n
         truth = np.array([item.truth or 0 for item in self.items]) / n
@@ -184,7 +187,7 @@ class OpenResult(Tabular):
             notes=(self.statement, *self.notes),
             warnings=() if frequent.complete else (INCOMPLETE,),
         )
-        return Result(columns=(column,), guarantee=self.guarantee, notes=column.notes).to_html()
+        return Result(columns=(column,), guarantee=self.guarantee, notes=column.notes)
 
     def document(self, *, table: bool = True) -> Document:
         """The answers (unless there is to be no table), the guarantee, what the list has, notes."""
@@ -200,7 +203,7 @@ class OpenResult(Tabular):
         )
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html())
+        return self._question()._repr_html_()
 
     def __str__(self) -> str:
         """The answers, the most frequent first, and the guarantee, as text."""

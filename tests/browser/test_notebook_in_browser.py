@@ -92,6 +92,46 @@ def fragments():
     return {name: make()._repr_html_() for name, make in SHOWN.items()}
 
 
+def bars(answers):
+    listed = [f"answer {place:02d}" for place in range(answers)]
+    return shoal.run(pl.DataFrame({"q": listed * 60}), column="q", epsilon=8.0)
+
+
+def by_group(_):
+    frame = pl.DataFrame({"q": ["yes", "no", "maybe", "no"] * 300, "by": list("nsew") * 300})
+    return shoal.run(frame, column="q", by="by", epsilon=8.0)
+
+
+def open_texts(_):
+    texts = [f"text {place}" for place in "abcdefg" for _ in range(900)]
+    return shoal.heavy_hitters(texts, epsilon=8.0, length=6, alphabet="abcdefgtx ")
+
+
+@pytest.mark.parametrize(
+    ("make", "rows"), [(bars, 17), (bars, 40), (by_group, 12), (open_texts, 7)]
+)
+def test_a_chart_in_a_notebook_is_whole_and_as_light_as_the_page(browser, make, rows):
+    """On a dark machine, too: a notebook has a look of its own, and most are light."""
+    page = browser.new_page(color_scheme="dark")
+    try:
+        page.set_content(PAGE.format(**GROUNDS["light"]))
+        page.evaluate("(html) => { output.innerHTML = html }", make(rows)._repr_html_())
+        page.wait_for_load_state()
+        (inner,) = page.frames[1:]
+        inner.wait_for_selector(".bar")
+        ends = """() => [...document.querySelectorAll('.bar')]
+            .map((bar) => bar.getBoundingClientRect().bottom)"""
+        for width in (900, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            bottoms = inner.evaluate(ends)
+            assert len(bottoms) >= rows
+            assert max(bottoms) < inner.evaluate("innerHeight")
+        ground = inner.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert min(int(part) for part in ground[4:-1].split(", ")) > 240
+    finally:
+        page.close()
+
+
 @pytest.mark.parametrize("scheme", GROUNDS)
 @pytest.mark.parametrize("name", SHOWN)
 def test_it_stands_in_a_foreign_page(browser, fragments, name, scheme):

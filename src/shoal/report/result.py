@@ -45,6 +45,9 @@ T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
 FORMAT = "shoal privacy statement 1"
 _SIZES = ("local_epsilon", "message_bits", "messages")
+# Pixels of a frame in a notebook: what is around the rows of a chart, a row, and limits.
+_FRAME, _ROW, _LEAST_FRAME, _MOST_FRAME = 400, 26, 620, 1600
+_PANEL_ROWS = 3  # of the name and the scale of a group's chart
 # Columns are named as terminal and pages name them. JSON has the keys that it was promised with.
 _IN_TABLES = {"frequency": "fraction", "share": "fraction"} | {
     f"fraction{end}": f"fraction_of_group{end}" for end in ("", "_low", "_high")
@@ -388,18 +391,7 @@ class Result(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
-        return render(
-            environment(TEMPLATES),
-            "page.html",
-            result=self,
-            guarantee=self.guarantee,
-            charts=[Chart.of(column) for column in self.columns],
-            counted=counted(self.guarantee),
-            words=sentences(self.guarantee),
-            # As JSON that may stand inside a script element.
-            statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
-        )
+        return _page(self, "light dark")
 
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
@@ -421,7 +413,10 @@ class Result(Tabular):
         return self.only.plot(ax)
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html())
+        # A frame cannot ask the notebook around it, which need not be as dark as the machine is.
+        first, most = self.columns[0], charts.SHOWN
+        rows = [len(panel.items[:most]) + _PANEL_ROWS for panel in first.panels()]
+        return _framed(_page(self, "light"), sum(rows) or len(first.items(most)[:most]))
 
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
@@ -442,9 +437,31 @@ def items_table(items: Sequence[charts.Item], title: str) -> Table:
     return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
 
 
-def framed(page: str) -> str:
-    """A page inside another, a notebook say, neither of which restyles the other."""
-    frame = "width:100%;height:620px;border:1px solid #ccd3da;border-radius:6px;background:#fff;"
+def _page(result: Result, scheme: str) -> str:
+    """The page, in the colours of whoever reads it, or in light ones whatever those are."""
+    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
+    return render(
+        environment(TEMPLATES),
+        "page.html",
+        scheme=scheme,
+        result=result,
+        guarantee=result.guarantee,
+        charts=[Chart.of(column) for column in result.columns],
+        counted=counted(result.guarantee),
+        words=sentences(result.guarantee),
+        # As JSON that may stand inside a script element.
+        statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+    )
+
+
+def _framed(page: str, rows: int) -> str:
+    """A page inside another, a notebook say, neither of which restyles the other.
+
+    It is high enough for the first chart, of so many rows, and the rest is below.
+    """
+    height = min(max(_FRAME + _ROW * rows, _LEAST_FRAME), _MOST_FRAME)
+    frame = f"width:100%;height:{height}px;resize:vertical;border:1px solid #ccd3da;"
+    frame += "border-radius:6px;background:#fff;"
     frame = frame.replace(";", " !important;")
     return f'<iframe sandbox="" title="report" style="{frame}" srcdoc="{escape(page)}"></iframe>'
 
