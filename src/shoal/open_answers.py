@@ -50,6 +50,10 @@ TOP = 50
 EMPTY = "(empty)"
 NOT_PRIVATE = "true counts are included for comparison: this result is not private"
 INCOMPLETE = "more prefixes stood out than could be followed: frequent answers may be missing"
+BELOW = (
+    "{} listed with fewer people than are sure to be found: their intervals do not count that only "
+    "answers that stand out are listed"
+)
 _PIECE = 1 << 17
 _KEYS = 10**15
 
@@ -62,9 +66,13 @@ class OpenItem:
         label: The answer.
         count: The estimated number of people.
         share: The same as a fraction of all.
-        low: Lower end of a 95 % interval of the count.
+        low: Lower end of a 95 % interval of the fraction, which does not count that only answers
+            that stand out are listed: see ``below_threshold``.
         high: Upper end.
         truth: The true count, if it is compared.
+        below_threshold: Whether the count is below that from which on answers are sure to be
+            listed. Of answers with far fewer people only those whose noise is large are listed, and
+            their intervals are mostly above the truth.
     """
 
     label: str
@@ -73,12 +81,14 @@ class OpenItem:
     low: float
     high: float
     truth: int | None = None
+    below_threshold: bool = False
 
     def to_dict(self) -> Record:
         """Plain values."""
         known = {} if self.truth is None else {"truth": self.truth}
         named = {"value": self.label, "frequency": self.share, "count": self.count}
-        return named | {"low": self.low, "high": self.high} | known
+        marked = {"below_threshold": self.below_threshold}
+        return named | {"low": self.low, "high": self.high} | known | marked
 
     def shown(self, n: int) -> Item:
         """The same in percent of n people, as charts show it."""
@@ -165,7 +175,8 @@ class OpenResult(Tabular):
 
     def to_csv(self, path: str | Path) -> None:
         """One line per answer; what a spreadsheet would run as a formula gets an apostrophe."""
-        write_csv(path, self._rows(), ("value", "fraction", "count", "low", "high"))
+        columns = ("value", "fraction", "count", "low", "high", "below_threshold")
+        write_csv(path, self._rows(), columns)
 
     def to_html(self) -> str:
         """One self-contained page: one question with the answers that were found."""
@@ -304,10 +315,13 @@ def heavy_hitters(
     notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
     if len(frequent) > size:
         notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
+    items = _items(frequent, size, sent, mechanism.tree.alphabet)
+    if below := sum(item.below_threshold for item in items):
+        notes.append(BELOW.format(below))
     notes.append("the statement about the list treats hash functions as random")
     return OpenResult(
         column=texts.name,
-        items=_items(frequent, size, sent),
+        items=items,
         found=frequent,
         mechanism=mechanism,
         # What the cells of two texts reveal is an upper bound only: nothing is known from below.
@@ -370,8 +384,11 @@ def _as_sent(answers: Answers, alphabet: Alphabet) -> Counter[str]:
     return cut
 
 
-def _items(texts: HeavyHitters, top: int, truth: Counter[str] | None) -> tuple[OpenItem, ...]:
+def _items(
+    texts: HeavyHitters, top: int, truth: Counter[str] | None, alphabet: Alphabet
+) -> tuple[OpenItem, ...]:
     lows, highs = (limits / texts.n for limits in texts.interval())
+    sizes = np.count_nonzero(alphabet.pack(list(texts.texts[:top])), axis=1).tolist()
     return tuple(
         OpenItem(
             label=text or EMPTY,
@@ -380,8 +397,9 @@ def _items(texts: HeavyHitters, top: int, truth: Counter[str] | None) -> tuple[O
             low=float(lows[place]),
             high=float(highs[place]),
             truth=None if truth is None else truth[text],
+            below_threshold=bool(texts.counts[place] < texts.threshold_of(size)),
         )
-        for place, text in enumerate(texts.texts[:top])
+        for place, (text, size) in enumerate(zip(texts.texts[:top], sizes, strict=True))
     )
 
 

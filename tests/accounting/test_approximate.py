@@ -1,5 +1,6 @@
 """Randomizers that are not pure, deletion privacy and participation, against brute force."""
 
+import itertools
 import math
 
 import numpy as np
@@ -59,6 +60,33 @@ def test_impurity_costs_continuously_and_reaches_the_pure_answer():
     ]
     assert costs == sorted(costs)
     assert pure * (1 - 1e-6) <= costs[0] <= pure * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("devices", "delta", "people"),
+    [
+        ({"local_epsilon": 0.05, "local_delta": 2e-10}, 1e-6, (1060, 2120, 10**7)),
+        ({"local_epsilon": 4.0, "local_delta": 1e-9}, 1e-6, (10**4, 10**5)),
+        ({"deletion_epsilon": 1.0, "local_delta": 1e-9}, 1e-6, (300, 10**4)),
+    ],
+)
+def test_more_people_never_hurt_though_each_is_exchanged(devices, delta, people):
+    epsilons = [shoal.amplify(**devices, n=n, delta=delta).epsilon for n in people]
+    assert all(more <= few * (1 + 1e-5) for few, more in itertools.pairwise(epsilons))
+    assert shoal.profile(**devices, n=people[-1]).delta(epsilons[0]) <= delta * (1 + 1e-3)
+    # What is proved for the best crowd is what the largest has.
+    assert epsilons[-1] == pytest.approx(min(epsilons), rel=1e-5)
+
+
+def test_a_crowd_is_large_enough_if_a_smaller_one_is():
+    target = {"epsilon": 0.22, "delta": 1e-6, "local_epsilon": 1.0, "local_delta": 1e-9}
+    n = shoal.required_n(**target)
+    assert 500 < n < 1000
+    for many in (n, 1000 * n):
+        made = shoal.profile(local_epsilon=1.0, local_delta=1e-9, n=many)
+        assert made.delta(0.22) <= 1e-6 * (1 + 1e-6)
+        assert made.epsilon(1e-6) <= 0.22 * (1 + 1e-6)
+    assert shoal.profile(local_epsilon=1.0, local_delta=1e-9, n=n - 1).delta(0.22) > 1e-6
 
 
 def test_delta_never_rises_with_epsilon_though_the_exchange_costs_more():

@@ -319,3 +319,25 @@ class TestOpenAnswers:
     def test_what_cannot_be_read_is_refused(self, data, column, said):
         with pytest.raises(shoal.ShoalError, match=said):
             frequent(data, column=column, epsilon=50.0, delta=0.5)
+
+
+def test_texts_listed_below_their_threshold_are_marked(tmp_path):
+    """Of texts that are mostly not listed, those that are had luck: a mark and a note say so."""
+    few = [first + second for first, second in zip("acegikmoqsuw", "bdfhjlnprtvx", strict=True)]
+    held = ["zzzz"] * 2000 + [text * 2 for text in few for _ in range(200)]
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    single = (f"{a}{b}{c}q" for a in alphabet for b in alphabet for c in alphabet)
+    answers = [*held, *(text for text, _ in zip(single, range(15_000), strict=False))]
+    made = {"length": 4, "alphabet": alphabet, "randomness": randomness.simulated(2)}
+    result = open_answers.heavy_hitters(answers, epsilon=1, **made)
+    (threshold,) = result.found.thresholds
+    marked = [item for item in result.items if item.below_threshold]
+    assert len(result.items) > len(marked) > 0
+    assert {item.count < threshold for item in marked} == {True}
+    assert not result.items[0].below_threshold
+    assert result.items[0].count > threshold
+    assert any(note.startswith(f"{len(marked)} listed with fewer") for note in result.notes)
+    result.to_csv(tmp_path / "texts.csv")
+    header, first, *_ = (tmp_path / "texts.csv").read_text(encoding="utf-8").splitlines()
+    assert header.endswith("below_threshold")
+    assert first.endswith("False")

@@ -218,6 +218,21 @@ def test_the_expected_largest_error_is_that_of_independent_normals():
     assert expected_largest(deviations) == pytest.approx(simulated.mean(), abs=bound)
 
 
+@pytest.mark.parametrize(
+    "name", ["grr", "subset", "coins", "near-central", "zero-sum", "unary", "dummies"]
+)
+def test_the_largest_error_of_two_answers_is_that_of_collections(name):
+    """The errors of both are one, or they are two: what is largest is measured."""
+    n = 2000
+    plan = shoal.plan(epsilon=1, n=n, categories=2, messages_cap=None).choose(name)
+    device, source, found = plan.randomizer, randomness.simulated(4), []
+    for _ in range(300):
+        reports = device.randomize(np.arange(n) % 2, randomness=source)
+        found.append(np.abs(device.estimate(device.tally(reports)).counts - n / 2).max())
+    error = np.std(found) / math.sqrt(len(found))
+    assert abs(plan.recommended.errors.linf - np.mean(found)) < 6 * error + 0.1 * np.mean(found)
+
+
 def test_the_central_floor_is_discrete_laplace_noise_of_sensitivity_two():
     rng = np.random.default_rng(1)
     a = math.exp(-0.5)

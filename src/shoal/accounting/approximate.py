@@ -9,12 +9,17 @@ far the pure ones have to be is counted by FMT21, Theorem 3.8, or more sharply b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.accounting.profile import Curve, PrivacyProfile
 from shoal.accounting.search import Side, crossing
 from shoal.errors import UnreachableTargetError
+
+_TOO_MUCH = 0.75  # of delta, for the exchange: then fewer people may hide somebody better
+_FEWER = 0.97  # of the people: if they hide nobody better, no fewer do
+_FINE, _ROUGH = 2e-3, 0.3  # of the number of people
+_STEPS = 12
 
 
 def clones_distance(*, local_epsilon: float, local_delta: float, n: int) -> float:
@@ -39,14 +44,30 @@ def optimal_distance(*, local_epsilon: float, local_delta: float, n: int) -> flo
 
 @dataclass(frozen=True)
 class Exchange:
-    """A pure profile and the total variation between the real randomizers and the pure ones."""
+    """A pure profile and the total variation between the real randomizers and the pure ones.
+
+    ``alone`` is the distance of one person's. It grows by as much with every further one, so that a
+    large crowd may cost more than it hides. But n reports are those of any m of these people, with
+    others that are drawn independently of whose datum is in question, given what came before: what
+    holds for m people holds for n (docs/theory/approximate.md).
+    """
 
     profile: PrivacyProfile
     distance: float
+    alone: float
 
     def delta(self, epsilon: float) -> float:
-        """The pure delta plus what the exchange costs."""
-        return self.profile.quick_delta(epsilon) + (math.exp(epsilon) + 1) * self.distance
+        """The pure delta plus what the exchange costs, all people counted."""
+        return self.profile.quick_delta(epsilon) + self._cost(epsilon)
+
+    def _cost(self, epsilon: float) -> float:
+        return (math.exp(epsilon) + 1) * self.distance
+
+    def among(self, people: int) -> Exchange:
+        """The same for so many of the people."""
+        each = (self.distance - self.alone) / max(1, self.profile.n - 1)
+        distance = self.alone + (people - 1) * each
+        return Exchange(replace(self.profile, n=people), distance, self.alone)
 
     @cached_property
     def best_epsilon(self) -> float:
@@ -57,18 +78,69 @@ class Exchange:
         least = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
         return float(least.x)
 
+    def least_delta(self, epsilon: float) -> float:
+        """The smallest delta proved at this epsilon, among as many of the people as is best."""
+        at = min(epsilon, self.best_epsilon)
+        here = self.delta(at)
+        if self._is_best(at, here):
+            return here
+        end, least = self._valley
+        return min(here, least if epsilon >= end else self._hidden(epsilon))
+
+    def _is_best(self, epsilon: float, delta: float) -> bool:
+        """Whether no fewer people than all have less than this delta, of all of them."""
+        if self._cost(epsilon) <= _TOO_MUCH * delta:
+            return True
+        return self.among(math.ceil(_FEWER * self.profile.n)).delta(epsilon) >= delta
+
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none."""
-        if self.delta(self.best_epsilon) > delta:
-            return math.inf
-        pure = self.profile.epsilon(delta)
+        """The smallest epsilon proved at this delta; infinite if there is none."""
+        here = math.inf
+        if self.delta(self.best_epsilon) <= delta:
+            here = crossing(
+                lambda epsilon: math.log(self.delta(epsilon)),
+                math.log(delta),
+                cap=self.best_epsilon,
+                guess=self.profile.epsilon(delta) * (1 + 1e-4),
+                side=Side.UPPER,
+            )
+            if self._is_best(here, self.delta(here)):
+                return here
+        end = here
+        if math.isinf(here):
+            end, least = self._valley
+            if least > delta:
+                return here
         return crossing(
-            lambda epsilon: math.log(self.delta(epsilon)),
+            lambda epsilon: math.log(self._hidden(epsilon)),
             math.log(delta),
-            cap=self.best_epsilon,
-            guess=pure * (1 + 1e-4),
+            cap=end,
+            guess=end * 0.9,
             side=Side.UPPER,
         )
+
+    @cached_property
+    def _valley(self) -> tuple[float, float]:
+        """About where delta is smallest, among as many people as is best there, and that delta."""
+        from scipy import optimize
+
+        def rough(epsilon: float) -> float:
+            return self._hidden(epsilon, precision=_ROUGH)
+
+        span = (0.0, self.profile.ceiling)
+        least = optimize.minimize_scalar(rough, bounds=span, options={"maxiter": _STEPS})
+        return float(least.x), self._hidden(float(least.x))
+
+    def _hidden(self, epsilon: float, precision: float = _FINE) -> float:
+        """About the smallest delta at this epsilon, over all numbers of people up to n."""
+        from scipy import optimize
+
+        def among(log_people: float) -> float:
+            return self.among(max(1, round(math.exp(log_people)))).delta(epsilon)
+
+        span = (0.0, math.log(self.profile.n))
+        found = optimize.minimize_scalar(among, bounds=span, options={"xatol": precision})
+        return min(float(found.fun), self.delta(epsilon))
 
 
 @dataclass(frozen=True)
@@ -93,11 +165,10 @@ class ApproximateProfile(Curve):
     @cached_property
     def smallest_delta(self) -> float:
         """The delta that no epsilon goes below."""
-        reached = [exchange.delta(exchange.best_epsilon) for exchange in self.exchanges]
-        return min(*reached, self.local_delta)
+        return min(self.local_delta, *(each.least_delta(math.inf) for each in self.exchanges))
 
     def _delta(self, epsilon: float) -> float:
-        deltas = [each.delta(min(epsilon, each.best_epsilon)) for each in self.exchanges]
+        deltas = [each.least_delta(epsilon) for each in self.exchanges]
         if epsilon >= self.local_epsilon:
             deltas.append(self.local_delta)
         return min(1.0, *deltas)

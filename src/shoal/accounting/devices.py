@@ -203,9 +203,11 @@ class Devices:
             return pure
         clones = PrivacyProfile(BlanketLaw.clones(local_epsilon).participating(q), n)
         stretch = {"local_epsilon": local_epsilon, "local_delta": q * local_delta}
-        exchanges = [Exchange(clones, clones_distance(n=n, **stretch))]
-        if bound != CLONES:
-            exchanges.append(Exchange(pure, optimal_distance(n=n, **stretch)))
+        counts = [(clones, clones_distance), (pure, optimal_distance)]
+        exchanges = [
+            Exchange(exchanged, count(n=n, **stretch), count(n=1, **stretch))
+            for exchanged, count in counts[: 1 if bound == CLONES else 2]
+        ]
         return ApproximateProfile(tuple(exchanges), local_epsilon, local_delta)
 
     def alone(self, delta: float) -> tuple[float, float] | None:
@@ -248,7 +250,8 @@ def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
     if local_delta == 0:
         return pure
     # FMT21 Lemma 3.7: each randomizer is within local_delta of a pure deletion-DP one.
-    exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta)
+    each = crowd.participation * local_delta
+    exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta, each)
     return ApproximateProfile((exchange,), *_two_deletions(epsilon, local_delta))
 
 

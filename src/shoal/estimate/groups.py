@@ -21,7 +21,8 @@ NOBODY = "nobody, up to noise"
 class Group:
     """One group: about how many people, and the fraction of them that gives each answer.
 
-    Limits are of 95 % intervals. There are no ``fractions`` of a group that may be empty.
+    Limits are of 95 % intervals. There are no ``fractions`` of a group that may be empty; where
+    there are some, limits of a group of a few people may miss more often.
     """
 
     label: str

@@ -78,7 +78,10 @@ def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
     empty = np.zeros(k)
     empty[0] = 1.0
     cell = n * math.sqrt(float(randomizer.variance(empty, n=n)[-1]))
-    largest = cell * _largest_laplace(k) if randomizer.laplace else expected_largest(even)
+    errors = 1 if randomizer.one_error else k
+    largest = (
+        cell * _largest_laplace(errors) if randomizer.laplace else expected_largest(even[:errors])
+    )
     return Errors(l2=float(np.linalg.norm(even)), linf=largest, cell=cell)
 
 

@@ -194,6 +194,8 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
     """
 
     name: ClassVar[str] = "near-central"
+    laplace = True
+    one_error = True
     _copies = 1
 
     k: int = field(default=2, init=False)

@@ -297,6 +297,7 @@ class ZeroSumCount(ZeroSum):
     """
 
     name: ClassVar[str] = "zero-sum-count"
+    one_error = True
     theorem = "zero-sum count, exact divergence"
     scope = "everybody sends its bit and one more with a fixed probability, each by itself"
     outputs = 1  # only how often it was sent matters

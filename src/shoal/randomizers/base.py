@@ -50,6 +50,7 @@ MOST_TRIED = 64  # answers, of many
 LARGEST_EPSILON = 30.0
 EXACT = Context(prec=60)
 _TOTAL_BITS = 52
+_ROUNDING = 1e-9
 
 
 class Auditable:
@@ -189,6 +190,11 @@ class AnswerMechanism(TakesAnswers, Mechanism):
     """Collects one of k answers."""
 
     laplace: ClassVar[bool] = False  # independent Laplace errors, where others are nearly normal
+
+    @property
+    def one_error(self) -> bool:
+        """Whether there is one error: of two answers, whose estimates always sum to 1."""
+        return False
 
     @abstractmethod
     def estimate(self, batch: Batch | Counts) -> Estimate:
@@ -518,6 +524,12 @@ class SupportEstimates(AnswerMechanism):
         second = second + 2 * own * rest * with_truth + (rest**2 - rest_squares) * two
         mean = own * true + rest * other
         return np.asarray(np.maximum(second - mean**2, 0.0) / (true - other) ** 2)
+
+    @property
+    def one_error(self) -> bool:
+        """If every message supports one of two answers."""
+        both = np.array([2.0])
+        return self.k == 2 and float(self.total_spread(both / 2, both, both)[0]) < _ROUNDING
 
     @property
     def reach(self) -> Span | None:
