@@ -49,6 +49,7 @@ from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
 from shoal.service.survey.mechanisms import SURVEYS
 from shoal.service.survey.promise import TERMS, Terms, promised
+from shoal.service.survey.texts import check_texts
 from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
@@ -807,6 +808,10 @@ def read_survey(path: Path, survey_id: str | None = None) -> Survey:
     except MalformedError as error:
         message = f"{complaint(error, str(path))}; ask for the original"
         raise SurveyFileError(message) from None
+    try:
+        check_texts(survey)
+    except InvalidArgumentError as error:
+        raise SurveyFileError(f"{path} has texts that mislead people: {error}") from None
     if survey_id is not None and SurveyId.from_text(survey_id) != survey.id:
         raise SurveyFileError(f"{path} is another survey: its id is {survey.id}")
     return survey
