@@ -25,6 +25,7 @@ ASSETS = ROOT / "src" / "shoal" / "web" / "assets"
 SCRIPTS = ("survey.js", "offline.js", "dashboard.js")
 CALCULATOR = ROOT / "docs" / "_static" / "calculator.js"
 STYLES = ROOT / "src" / "shoal" / "web"
+LOOKALIKES = ROOT / "src" / "shoal" / "service" / "survey" / "lookalikes.txt"
 _NOT_SOURCES = {"node_modules", "dist", "test"}
 
 
@@ -42,6 +43,7 @@ def _sources() -> Iterator[Path]:
         below[:] = [name for name in below if name not in _NOT_SOURCES]
         yield from (Path(directory) / name for name in names)
     yield from STYLES.glob("*.css")  # the embedded survey brings its own
+    yield LOOKALIKES
 
 
 def is_built() -> bool:

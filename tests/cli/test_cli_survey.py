@@ -65,8 +65,18 @@ def test_a_survey_that_is_over_is_made_with_a_note(run):
     [("--question", ""), ("--name", " "), ("--question", "one\ntwo"), ("--purpose", "a\x1b[31m")],
 )
 def test_text_that_cannot_be_shown_is_refused(option, text):
-    said = f"expected one line of text, without control characters, got {option}"
-    assert said in command_kit.shoal(*NEW.split(), option, text).refusal()
+    said = "text without control characters" if text.strip() else "text of 1 to 2000 characters"
+    told = command_kit.shoal(*NEW.split(), option, text).refusal()
+    assert said in told
+    assert f"got {option}" in told
+
+
+def test_answers_that_look_alike_are_refused_or_warned_of(run):
+    told = run(NEW.replace("car,bus,bike", "yes,y\u0435s,no")).refusal()
+    assert "answers that look different from each other ('yes' is there, too)" in told
+    assert "warning: 1 and l look alike" in " ".join(
+        run(NEW.replace("car,bus,bike", "1,l,no")).stdout.split()
+    )
 
 
 @pytest.mark.parametrize("text", ["¿Cuántos\u00a0hijos?", "👩\u200d🌾?"])
@@ -82,7 +92,7 @@ def test_one_fingerprint_for_both_parties_is_refused(run):
 @pytest.fixture
 def written(tmp_path):
     path = tmp_path / "survey.json"
-    path.write_bytes(example(name="Travel [bold]to\x1b[31m work").to_bytes())
+    path.write_bytes(example(name="Travel [bold]to work").to_bytes())
     return path
 
 
@@ -281,9 +291,12 @@ def test_a_survey_that_tells_nothing_comes_with_a_warning(run, tmp_path):
 
 def test_texts_of_strangers_command_nothing(run, written):
     for command in ("show", "check"):
-        said = run(f"survey {command} {written}").stdout
-        assert "\x1b" not in said
-        assert "[bold]" in said
+        assert "[bold]" in run(f"survey {command} {written}").stdout
+    written.write_bytes(example(name="Travel to\x1b[31m work").to_bytes())
+    for command in ("show", "check"):
+        refused = run(f"survey {command} {written}").refusal()
+        assert "texts that mislead people" in refused
+        assert "\x1b" not in refused
 
 
 @pytest.mark.parametrize("command", ["show", "check"])

@@ -20,6 +20,7 @@ from browser_kit import chromium, node
 from factories import example
 from repository import ROOT
 from service.live import live, quick_directory
+from service.test_survey_texts import APART, HIDDEN, SHOWN, TWINS
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import UnevenMechanism
 from shoal.protocols.carriers import CarrierHistogram
@@ -36,6 +37,7 @@ from shoal.service.survey import NONE, Survey
 from shoal.service.survey.browser import proved_epsilon
 from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.survey.mechanisms import BROWSERS
+from shoal.service.survey.texts import check_texts
 from shoal.service.wire import Wire
 
 CLIENT = ROOT / "clients" / "browser"
@@ -461,8 +463,11 @@ def test_the_frozen_client_knows_nothing_of_the_package():
 
 CHANGES = {
     "name": ["", "x", "x" * 2001, "é" * 2000, 5, "\x1c\x1f", "\x85", "\ufeff \ufeff", "\u200b"],
-    "question": [" ", None, "why?"],
+    "question": [" ", None, "why?", *HIDDEN.values(), *SHOWN],
+    "purpose": ["one\ntwo", 'a "quote"', "\\"],
     "answers": [
+        *(["x", *pair, "z"] for pair in TWINS),
+        *([*texts, *"wxyz"][:4] for texts in APART),
         ["a", "b", "c", "\x1d"],
         [],
         ["a"],
@@ -573,7 +578,11 @@ ADMISSIONS = [
 def verdict(data):
     """What Python says of it: its name, that it is no survey, or that its promise is not kept."""
     try:
-        return str(Survey.from_bytes(data).id)
+        survey = Survey.from_bytes(data)
+        check_texts(survey)
+        return str(survey.id)
+    except InvalidArgumentError:
+        return "tampered"
     except InconsistentSurveyError as error:
         return "unkept" if error.unkept else "tampered"
     except SealingError:

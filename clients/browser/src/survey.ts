@@ -67,7 +67,7 @@ const isAdmission = (value: unknown): boolean =>
 const areTexts = (value: unknown, least = 0): value is string[] =>
   Array.isArray(value) &&
   value.every((text) => isText(text, 200)) &&
-  new Set(value).size === value.length &&
+  new Set(value.map((text) => text.normalize().replace(/\s+/g, " ").trim())).size === value.length &&
   value.length >= least;
 
 /** What there is of one question; its numbers are checked elsewhere. */
@@ -157,7 +157,9 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   able(version === 1 || version === 2 || version === 3, `surveys of version ${version}`);
   const { kind } = (told.admission ?? {}) as Fields;
   able(version === 1 || kind === "open" || kind === "invited", "how people are admitted to this survey");
-  const field = wrongField(told);
+  // Anything but printable ASCII: other letters, and what is escaped.
+  const plain = bytes.every((byte) => byte < 127 && byte !== 92);
+  const field = wrongField(told) ?? (plain ? undefined : (await more()).hiddenField(told));
   right(!field, field!);
   able((suite as unknown) === SUITE, `how to seal with ${suite}`);
   able(!told.token_bytes, "how to get the tokens that this survey needs");

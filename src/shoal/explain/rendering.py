@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.explain.text import measured, moment, number, plain, up, whole
+from shoal.explain.text import measured, moment, number, plain, up, visible, whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,6 +31,8 @@ def environment(*directories: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        # Labels come from data and from strangers: none turns the page around, or hides in it.
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
     made.filters |= {
         "at": "{:.3f}%".format,  # a place on an axis, for an attribute

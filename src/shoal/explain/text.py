@@ -16,6 +16,42 @@ DIGITS = 5
 _NO_LIMIT = 500.0
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _MOST_DECIMALS = 9
+# Characters that are not seen: controls but for tabs and line breaks, marks of direction, joiners,
+# fillers and selectors (Unicode's Default_Ignorable_Code_Point), separators of lines, annotations.
+_HIDDEN = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_JOINING = "[\u0600-\u0dff\u1780-\u18af]"  # Arabic, Persian, Syriac, Indic, Khmer, Mongolian
+_EMOJI = (
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+# Where such a character is part of what is seen: it is left alone.
+_NEEDED = re.compile(
+    "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"  # flags of parts of a country
+    f"|{_JOINING}[\u200c\u200d](?={_JOINING})"
+    "|[\u1800-\u18af][\u180b-\u180f]"
+    "|[0-9#*]\ufe0f(?=\u20e3)"
+    f"|{_EMOJI}[\ufe0e\ufe0f]?(?:\u200d(?={_EMOJI}))?"
+)
+
+
+def visible(text: str) -> str:
+    """Text in which what is not seen, or would turn the rest around, is a replacement character.
+
+    Joiners and selectors stay where a script or an emoji needs them, and so do line breaks.
+
+    >>> visible("no\u202eno"), visible("yes\u200b"), visible("plain")
+    ('no\ufffdno', 'yes\ufffd', 'plain')
+    """
+    if _HIDDEN.search(text) is None:
+        return text
+    parts, end = [], 0
+    for needed in _NEEDED.finditer(text):
+        parts += [_HIDDEN.sub("\ufffd", text[end : needed.start()]), needed[0]]
+        end = needed.end()
+    return "".join((*parts, _HIDDEN.sub("\ufffd", text[end:])))
 
 
 def up(value: float, digits: int = DIGITS, rounding: str = ROUND_CEILING) -> str:

@@ -25,7 +25,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
-from shoal.explain.text import down, factor, finite, plain, up
+from shoal.explain.text import down, factor, finite, plain, up, visible
 from shoal.explain.views import Tabular
 from shoal.planning import Plan
 from shoal.protocols.base import Device
@@ -481,10 +481,11 @@ def in_table(row: Record) -> Record:
 
 def harmless(row: Record) -> Record:
     """The row, its texts shown by spreadsheets as they are and never run as formulas."""
-    return {
-        name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
-        for name, cell in row.items()
-    }
+    return {name: _harmless(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+
+
+def _harmless(cell: str) -> str:
+    return visible(f"'{cell}" if cell.startswith(_FORMULAS) else cell)
 
 
 class Stages(dict[str, float]):

@@ -267,6 +267,20 @@ def test_a_strangers_survey_does_not_send_a_device_to_machines_near_it(services,
     assert drew_nothing(client)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"name": "Walks\u202e"}, {"purpose": "one\ntwo"}, {"answers": ("red", "rеd", "x", "y")}],
+)
+def test_a_survey_whose_texts_mislead_is_refused(services, client, change):
+    survey = make_survey(**change)
+    path = f"/v1/surveys/{survey.id}"
+    services.answers["shuffler", path] = httpx.Response(200, content=survey.to_bytes())
+    with pytest.raises(SurveyRefusedError, match=r"texts that mislead people.*nothing was sent"):
+        client.report(SHUFFLER + path, "red")
+    assert services.posts() == []
+    assert drew_nothing(client)
+
+
 def test_a_survey_from_near_may_name_what_is_near(services, tmp_path, clock):
     survey = near(services, "127.0.0.1:8000")
     file = tmp_path / "survey.json"

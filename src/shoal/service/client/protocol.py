@@ -66,6 +66,7 @@ from shoal.service.failpoints import reached
 from shoal.service.keyring import CACHE_SECONDS, ROLES, ContradictionError, KeyList, Role
 from shoal.service.survey import Stated, Survey, complaint
 from shoal.service.survey.document import public, reachable, this_machine
+from shoal.service.survey.texts import check_texts
 from shoal.service.wire import Wire
 
 T = TypeVar("T")
@@ -880,10 +881,16 @@ def _parsed(data: bytes, policy: Policy, *, near: Near, place: str) -> Survey:
         stated = Stated.from_bytes(data)
         policy.check_places(stated, near=near)
         policy.check_stated(stated)
-        return Survey.from_bytes(data)
+        survey = Survey.from_bytes(data)
     except MalformedError as error:
         advice = "ask its author for the original"
         raise SurveyRefusedError(complaint(error, place), advice) from error
+    try:
+        check_texts(survey)
+    except InvalidArgumentError as error:
+        reason, advice = f"{place} has texts that mislead people: {error}", "tell its author"
+        raise SurveyRefusedError(reason, advice) from error
+    return survey
 
 
 def _check_id(survey: SurveyId, wanted: SurveyId) -> None:

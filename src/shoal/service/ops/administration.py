@@ -20,6 +20,7 @@ from shoal.service.keyring import Keyring
 from shoal.service.ops.home import Home, check_named, opened
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
+from shoal.service.survey.texts import check_texts
 from shoal.values import attributes
 
 Store = ShufflerStore | AnalyzerStore
@@ -32,6 +33,7 @@ class AdministrationError(ShoalError):
 
 def add_survey(survey: Survey, home: Home) -> bool:
     """Let a party collect for a survey that names it; whether it did not know it before."""
+    check_texts(survey)
     keyring = Keyring.open(home.keys, protection=None)
     check_named(survey, keyring)
     if survey.suite not in keyring.suites:

@@ -17,7 +17,6 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -40,6 +39,7 @@ from shoal.service.admission import Admission
 from shoal.service.survey.browser import counted_epsilon
 from shoal.service.survey.document import (
     LARGEST_LOCAL,
+    LONGEST_TEXT,
     NONE,
     SKIPPED,
     Batches,
@@ -48,13 +48,14 @@ from shoal.service.survey.document import (
     cells,
     check_answers,
     check_name,
+    check_text,
 )
 from shoal.service.survey.promise import TERMS, Terms, promised
+from shoal.service.survey.texts import check_question, check_shown
 from shoal.values import attributes
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
-_UNSHOWN = ("Cc", "Zl", "Zp")  # control characters, separators of lines and paragraphs
 _NEARLY = 0.005  # of the people that are enough for several reports
 _IF_CHOSEN = ("near-central-lean", "near-central-robust")  # every slot is opened by itself
 _TRIALS = 6  # of designs with another minimum
@@ -81,10 +82,9 @@ class QuestionDesign:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        _check_line("question", self.text)
-        if self.by:
-            _check_line("by", self.by)
+        check_text("question", self.text, LONGEST_TEXT)
         check_answers(self.answers, self.groups)
+        check_question(question=self.text, answers=self.answers, by=self.by, groups=self.groups)
         if self.bounds is not None:
             checks.bounds(*self.bounds)
         if self.choose is not None and self.choose not in NAMES:
@@ -294,10 +294,9 @@ class Design:
                 (part.name, part.text, part.labels, part.by, part.group_labels)
                 for part in self.questions
             ]
-        texts = [("question", each[1]) for each in parts]
-        texts += [("by", each[3]) for each in parts if each[4]]
-        for name, text in (*texts, *((name, about[name]) for name in ("purpose", "name"))):
-            _check_line(name, text)
+        for _, text, labels, heading, listed in parts:
+            check_question(question=text, answers=labels, by=heading, groups=listed)
+        check_shown(name=about["name"], purpose=about["purpose"])
         questions = (
             Question(name=name, text=text, answers=labels, by=by, groups=groups, device=device)
             for (name, text, labels, by, groups), device in zip(parts, self.devices, strict=True)
@@ -309,12 +308,6 @@ class Design:
             **attributes(self, *TERMS),
             **about,
         )
-
-
-def _check_line(name: str, text: str) -> None:
-    expected = "one line of text, without control characters"
-    shown = all(unicodedata.category(letter) not in _UNSHOWN for letter in text)
-    checks.refuse(not shown or not text.strip(), expected, **{name: text})
 
 
 def expected_error(device: Device, valid: int) -> float:

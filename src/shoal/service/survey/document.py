@@ -49,6 +49,7 @@ from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
 from shoal.service.survey.mechanisms import SURVEYS
 from shoal.service.survey.promise import TERMS, Terms, promised
+from shoal.service.survey.texts import check_texts
 from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
@@ -342,7 +343,7 @@ class Question:
     groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_text("question", self.text, LONGEST_TEXT)
+        check_text("question", self.text, LONGEST_TEXT)
         answers, device = self.answers, self.device
         if isinstance(device, NumberMechanism):
             expected = "no list of answers with a mechanism for numbers"
@@ -363,7 +364,7 @@ class Question:
             self._check_groups()
 
     def _check_groups(self) -> None:
-        _check_text("by", self.by, LONGEST_TEXT)
+        check_text("by", self.by, LONGEST_TEXT)
         for name in ("groups", "answers"):
             listed = getattr(self, name)
             expected = "at least two that differ, to count by group"
@@ -454,7 +455,7 @@ def check_name(name: str) -> None:
 def check_answers(answers: tuple[str, ...], groups: tuple[str, ...] = ()) -> None:
     """Refuse answers and groups that are no texts, or too long, and answers that are repeated."""
     for answer in (*answers, *groups):
-        _check_text("answer", answer, LONGEST_ANSWER)
+        check_text("answer", answer, LONGEST_ANSWER)
     repeated = next((each for each in answers if answers.count(each) > 1), None)
     checks.refuse(repeated is not None, "answers that differ", answers=repeated)
 
@@ -676,7 +677,7 @@ class Survey(Stated):
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            _check_text(name, getattr(self, name), LONGEST_TEXT)
+            check_text(name, getattr(self, name), LONGEST_TEXT)
         for name, least in _LEAST.items():
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
         expected = f"not_after later than not_before={self.not_before}"
@@ -787,7 +788,8 @@ class Survey(Stated):
         return survey
 
 
-def _check_text(name: str, text: object, longest: int) -> None:
+def check_text(name: str, text: object, longest: int) -> None:
+    """Refuse what is no text, blank, or too long."""
     # The mark of byte order is a space of no width to browsers.
     fits = isinstance(text, str) and text.replace("\ufeff", "").strip() and len(text) <= longest
     expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
@@ -817,6 +819,10 @@ def read_survey(path: Path, survey_id: str | None = None) -> Survey:
     except MalformedError as error:
         message = f"{complaint(error, str(path))}; ask for the original"
         raise SurveyFileError(message) from None
+    try:
+        check_texts(survey)
+    except InvalidArgumentError as error:
+        raise SurveyFileError(f"{path} has texts that mislead people: {error}") from None
     if survey_id is not None and SurveyId.from_text(survey_id) != survey.id:
         raise SurveyFileError(f"{path} is another survey: its id is {survey.id}")
     return survey

@@ -15,6 +15,7 @@ from shoal.protocols.base import Device, UnevenMechanism
 from shoal.randomizers.base import NumberMechanism
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Question, Survey
+from shoal.service.survey.texts import similar
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
 
@@ -83,6 +84,7 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
             f"a batch of {survey.batches.minimum:,} says almost nothing: its expected error "
             f"is above {much}{better}"
         )
+    warnings += [f"{one} and {other} look alike in many fonts" for one, other in similar(survey)]
     note = closed_note(survey, now)
     return Document(
         survey.name,

@@ -1,0 +1,9 @@
+declare module "*.css" {
+  const text: string;
+  export default text;
+}
+
+declare module "*.txt" {
+  const text: string;
+  export default text;
+}
