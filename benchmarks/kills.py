@@ -243,8 +243,8 @@ class Site:
         with opened(self.home("analyzer")) as store:
             for listed in store.collections.of(self.survey.id):
                 whole = store.collections.find(self.survey.id, listed.batch)
-                if whole is not None and whole.state == "PUBLISHED" and whole.counts is not None:
-                    counted += whole.counts.cells
+                if whole is not None and whole.state == "PUBLISHED":
+                    counted += sum(each.cells for each in whole.counts)  # of one question
         return counted
 
     def published(self) -> int:
