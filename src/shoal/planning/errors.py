@@ -78,7 +78,7 @@ def of_categories(randomizer: AnswerMechanism, n: int) -> Errors:
     empty = np.zeros(k)
     empty[0] = 1.0
     cell = n * math.sqrt(float(randomizer.variance(empty, n=n)[-1]))
-    errors = 1 if randomizer.one_error else k
+    errors = 1 if k == 2 and randomizer.one_error else k
     largest = (
         cell * _largest_laplace(errors) if randomizer.laplace else expected_largest(even[:errors])
     )

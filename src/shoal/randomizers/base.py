@@ -193,7 +193,7 @@ class AnswerMechanism(TakesAnswers, Mechanism):
 
     @property
     def one_error(self) -> bool:
-        """Whether there is one error: of two answers, whose estimates always sum to 1."""
+        """Of two answers: whether both have one error, as their estimates always sum to 1."""
         return False
 
     @abstractmethod
@@ -529,7 +529,7 @@ class SupportEstimates(AnswerMechanism):
     def one_error(self) -> bool:
         """If every message supports one of two answers."""
         both = np.array([2.0])
-        return self.k == 2 and float(self.total_spread(both / 2, both, both)[0]) < _ROUNDING
+        return float(self.total_spread(both / 2, both, both)[0]) < _ROUNDING
 
     @property
     def reach(self) -> Span | None:
