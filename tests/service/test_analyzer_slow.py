@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf
 from threading import Event, Thread
 
 import httpx
@@ -14,7 +16,7 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
-from shoal.service.analyzer.store import LAST_PASSES
+from shoal.service.analyzer.store import PASSES
 from shoal.service.opening import Pool
 from shoal.service.ops import doctor, facts
 from shoal.service.ops.up import Embedded
@@ -98,8 +100,10 @@ def test_other_surveys_go_on_and_the_end_does_not_wait(analyzer):
         thread.start()
         try:
             wait_for(lambda: analyzer.store.results.survey(honest.id).batches)
-            wait_for(lambda: honest.shuffler.url in analyzer.store.last_passes.read())
-            assert slow.shuffler.url not in analyzer.store.last_passes.read()
+            known = analyzer.store.surveys.all()
+            ages = partial(analyzer.store.last_passes.ages, known, START)
+            wait_for(lambda: ages()[honest.shuffler.url] == 0)
+            assert ages()[slow.shuffler.url] == inf
         finally:
             stop.set()
             thread.join(60)
@@ -120,13 +124,13 @@ def test_the_age_of_the_last_pass_is_a_fact(analyzer):
     url, passes = survey.shuffler.url, analyzer.store.last_passes
 
     def look(now):
-        (found,) = facts.pass_findings([survey], passes.read(), now)
-        (family,) = facts.pass_metrics([survey], passes.read(), now)
+        (found,) = facts.pass_findings(passes.ages([survey], now))
+        (family,) = facts.pass_metrics(passes.ages([survey], now))
         (sample,) = family.samples
         assert (sample.name, sample.labels) == ("shoal_last_pass_age_seconds", {"shuffler": url})
         return found.state.value, found.detail, sample.value
 
-    assert look(START) == ("warn", f"{url} never", float("inf"))
+    assert look(START) == ("warn", f"{url} never", inf)
     collect(analyzer, analyzer.shuffler)
     assert look(START + 30) == ("ok", f"{url} less than a minute ago", 30)
     assert look(START + 3601)[0] == "warn"
@@ -134,8 +138,9 @@ def test_the_age_of_the_last_pass_is_a_fact(analyzer):
     collect(analyzer, _Silent())
     assert look(START + 3601)[::2] == ("warn", 3601), "a pass without a list is none"
     over = survey.not_after + survey.batches.max_age + 1
-    assert not list(facts.pass_findings([survey], {}, over))
-    (analyzer.directory / LAST_PASSES).write_text("damaged")
+    assert passes.ages([survey], over) == {}
+    for path in (analyzer.directory / PASSES).iterdir():
+        path.write_text("damaged")
     assert look(START)[0] == "warn"
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import asynccontextmanager, closing
 from functools import partial
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -37,7 +38,7 @@ from shoal.service.ops.processes import (
     TooSlowError,
     opened_party,
     stopping,
-    wait_for_database,
+    wait_for_store,
 )
 from shoal.service.shuffler.store import ShufflerStore
 
@@ -123,6 +124,13 @@ def test_waiting_ends():
         Children([]).until(lambda: False, 0.0, "publishing")
 
 
+class NoStore:
+    """The store of a party without surveys."""
+
+    def __init__(self, *_parts):
+        self.surveys = SimpleNamespace(all=list)
+
+
 def test_a_database_that_is_not_up_yet_is_waited_for(tmp_path, monkeypatch, caplog):
     home = Home(directory=tmp_path, role="shuffler", store="postgresql+psycopg://db.example/shoal")
     up, up_now = iter([False, False, True]), Database(f"sqlite:///{tmp_path / 'store'}")
@@ -135,8 +143,8 @@ def test_a_database_that_is_not_up_yet_is_waited_for(tmp_path, monkeypatch, capl
 
     monkeypatch.setattr(Home, "database", database)
     naps = []
-    found = wait_for_database(home, lambda _database: "begun", migrate=True, sleep=naps.append)
-    assert found == (up_now, "begun")
+    found = wait_for_store(home, NoStore, None, migrate=True, sleep=naps.append)
+    assert found[0] is up_now
     assert len(naps) == 2
     assert [record.message for record in caplog.records] == ["waiting_for_store"] * 2
 
@@ -149,11 +157,11 @@ def test_a_database_that_never_comes_up_is_refused_and_a_file_at_once(tmp_path, 
     home = Home(directory=tmp_path, role="shuffler", store="postgresql+psycopg://db.example/shoal")
     naps = []
     with pytest.raises(StoreUnavailableError, match="refused"):
-        wait_for_database(home, Database.close, sleep=naps.append)
+        wait_for_store(home, NoStore, None, sleep=naps.append)
     assert sum(naps) == STORE_TIMEOUT
     home = Home(directory=tmp_path, role="shuffler")
     with pytest.raises(StoreUnavailableError, match="refused"):
-        wait_for_database(home, Database.close, sleep=pytest.fail)
+        wait_for_store(home, NoStore, None, sleep=pytest.fail)
 
 
 @pytest.mark.parametrize("point", ["settle", "all"])
@@ -186,8 +194,7 @@ def test_a_server_that_goes_away_while_a_worker_starts_is_waited_for(
         return original(*given, **options)
 
     monkeypatch.setattr(kind, point, going_away)
-    waiting = partial(wait_for_database, sleep=come_back)
-    monkeypatch.setattr(processes, "wait_for_database", waiting)
+    monkeypatch.setattr(processes, "wait_for_store", partial(wait_for_store, sleep=come_back))
     settings = Settings(home=home, protection=protection)
     with opened_party(settings, ShufflerStore, "worker") as parts:
         assert parts.store.surveys.all() == []

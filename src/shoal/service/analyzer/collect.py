@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -36,7 +36,7 @@ from shoal.service.analyzer.decode import LocalRecords, Records, decode, joined
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
 from shoal.service.analyzer.source import BatchSource, discard, download, path_of
-from shoal.service.analyzer.store import AnalyzerStore, may_come
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import (
     BUDGETED,
     HELD,
@@ -172,6 +172,8 @@ class Collector:
         except StoreUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001 - batches that are here go on
+            if self.stopped():  # nobody waited for it
+                return {"": str(error)}
             word = getattr(error, "word", type(error).__name__)
             about = {"survey": str(self.survey.id), "reason": word}
             _log.warning("no_list", extra=about, exc_info=error)
@@ -444,8 +446,8 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         """One pass over surveys of one shuffler, by their names; noted if all lists came."""
         passes = {str(survey.id): self._pass(survey) for survey in surveys}
         now = self.clock()
-        living = [survey for survey in surveys if may_come(survey, now)]
-        if living and not any("" in passes[str(survey.id)].problems for survey in living):
+        living = [each for each in surveys if now <= each.not_after + each.batches.max_age]
+        if living and not any("" in passes[str(each.id)].problems for each in living):
             with suppress(StoreUnavailableError):  # then its age grows, which is told
                 self.store.last_passes.note(living[0].shuffler.url, now)
         return passes
@@ -483,47 +485,44 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         waits for an answer any more; what else was begun is finished.
         """
         threads: dict[str, Thread] = {}
-
-        def start() -> float:
-            for url in {survey.shuffler.url for survey in self._tend()} - threads.keys():
-                work = partial(self._follow, url)
-                threads[url] = Thread(target=self._repeat, args=(work, stop), name="collecting")
-                threads[url].start()
-            return self.interval
-
         try:
-            self._repeat(start, stop)
+            while not stop.is_set():
+                try:
+                    for url in {survey.shuffler.url for survey in self._tend()} - threads.keys():
+                        threads[url] = Thread(
+                            target=self._follow, args=(url, stop), name="collecting"
+                        )
+                        threads[url].start()
+                except Exception as error:  # noqa: BLE001 - it is tried again
+                    reason = {"reason": type(error).__name__}
+                    _log.warning("analyzer_waits", extra=reason, exc_info=error)
+                stop.wait(self.interval)
         finally:
             self.close()
             for thread in threads.values():
                 thread.join()
 
-    def _repeat(self, work: Callable[[], float], stop: Event) -> None:
-        """Do some work until told to stop, each time after so many seconds as it says.
+    def _follow(self, url: str, stop: Event) -> None:
+        """Pass over the surveys of a shuffler until told to stop.
 
         What is unavailable for a while is tried again. A defect is written down and ends nothing.
         """
         while not stop.is_set():
             wait = self.interval
             try:
-                wait = work()
+                mine = [survey for survey in self.store.surveys.all() if survey.shuffler.url == url]
+                passes = self._passes(mine).values()
+                if any(passes):
+                    continue
+                if any(each.leased for each in passes):  # whoever has them may have died
+                    wait = min(wait, _WHILE_LEASED)
             except ShoalError as error:
                 reason = {"reason": type(error).__name__}
                 _log.warning("analyzer_waits", extra=reason, exc_info=error)
             except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
                 _log.exception("collecting_failed")
                 wait = _AFTER_FAILURE
-            if wait:
-                stop.wait(wait)
-
-    def _follow(self, url: str) -> float:
-        """One pass over the surveys of a shuffler; seconds until the next."""
-        mine = [survey for survey in self.store.surveys.all() if survey.shuffler.url == url]
-        passes = self._passes(mine).values()
-        if any(passes):
-            return 0.0
-        leased = any(each.leased for each in passes)  # whoever has them may have died
-        return min(self.interval, _WHILE_LEASED) if leased else self.interval
+            stop.wait(wait)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -535,27 +534,26 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
             collector.source.close()
 
     def _tend(self) -> list[Survey]:
-        """See to keys and tokens, whose time passes; all surveys."""
-        surveys, now = self.store.surveys.all(), self.clock()
-        self._tend_keys(surveys)
-        if not 0 <= now - self._tidied < HOUR:
-            self.store.tokens.forget_ended(believed=self.steady())
-            self._tidied = now
-        return surveys
+        """See to keys and tokens, whose time passes; all surveys.
 
-    def _tend_keys(self, surveys: Iterable[Survey]) -> None:
-        """Keys change in time; those that batches may still need are kept until these are open."""
+        Keys that batches may still need are kept until these are open.
+        """
+        surveys, now = self.store.surveys.all(), self.clock()
         try:
             self.keyring.tick(keep=partial(self.store.needed_keys, self.keyring))
         except KeyringError as error:  # an identity that is elsewhere signs later: batches go on
             reason = {"reason": type(error).__name__}
             _log.warning("keys_wait", extra=reason, exc_info=error)
-        if any(each.analyzer.fingerprint != self.keyring.fingerprint for each in surveys):
-            return  # what is gone of other keys says nothing about what these surveys counted
-        gone = self.keyring.gone()
-        for number in sorted(gone - self._gone):
-            self.store.forget_key(number)
-        self._gone = gone
+        # What is gone of other keys says nothing about what these surveys counted.
+        if all(each.analyzer.fingerprint == self.keyring.fingerprint for each in surveys):
+            gone = self.keyring.gone()
+            for number in sorted(gone - self._gone):
+                self.store.forget_key(number)
+            self._gone = gone
+        if not 0 <= now - self._tidied < HOUR:
+            self.store.tokens.forget_ended(believed=self.steady())
+            self._tidied = now
+        return surveys
 
     def _fetch_key_list(self, survey: Survey) -> None:
         """Keep the shuffler's list of keys, so that people can see whether theirs is the same."""

@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -208,7 +208,7 @@ class HttpSource:
         address = f"{self._batches}/{batch}"
         with self._exchange("GET", address, headers=headers) as (answer, pieces):
             if answer.status_code != httpx.codes.OK:
-                raise self._refusal(answer, _cut(pieces), batch)
+                raise self._refusal(answer, next(pieces), batch)
             yield pieces
 
     def acknowledge(self, batch: str, request: str, digest: str) -> None:
@@ -223,12 +223,14 @@ class HttpSource:
 
     def _answer(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
         with self._exchange(method, address, **options) as (answer, pieces):
-            body = _cut(pieces)
+            body = bytearray()
+            for piece in pieces:
+                body += piece
+                if len(body) > LARGEST_ANSWER:
+                    raise self._nonsense(f"an answer of more than {LARGEST_ANSWER} bytes")
             if not answer.is_success:
-                raise self._refusal(answer, body, batch)
-            if len(body) > LARGEST_ANSWER:
-                raise self._nonsense(f"an answer of more than {LARGEST_ANSWER} bytes")
-            return body
+                raise self._refusal(answer, bytes(body), batch)
+            return bytes(body)
 
     @contextmanager
     def _exchange(
@@ -238,9 +240,11 @@ class HttpSource:
         **options: Any,  # noqa: ANN401 - what httpx takes
     ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
         """An answer whose head is there, and its body in pieces; closed at the end."""
-        with asyncio.Runner() as runner:
-            loop = runner.get_loop()
-            asking = outgoing.client(self._transport, silence=self._timeouts.silence)
+        with closing(asyncio.new_event_loop()) as loop:
+            silence = self._timeouts.silence
+            asking = httpx.AsyncClient(
+                transport=self._transport, timeout=silence, **outgoing.SETTINGS
+            )
             run = partial(self._run, loop)
             try:
                 sending = asking.send(asking.build_request(method, address, **options), stream=True)
@@ -254,6 +258,7 @@ class HttpSource:
                 raise SourceUnavailableError(self._where, str(error)) from error
             finally:
                 loop.run_until_complete(asking.aclose())
+                loop.run_until_complete(loop.shutdown_asyncgens())
 
     def _run(
         self,
@@ -263,14 +268,11 @@ class HttpSource:
         late: str,
     ) -> Made:
         """What comes of some work, unless it is late, or this is closed meanwhile."""
-
-        async def bounded() -> Made:
-            self._task = asyncio.current_task()  # before the look: who closes looks after it
-            async with asyncio.timeout(0 if self._closed else seconds):
-                return await work
-
+        self._task = task = loop.create_task(asyncio.wait_for(work, seconds))
+        if self._closed:  # who closed may not have seen the task
+            loop.call_soon(task.cancel)
         try:
-            return loop.run_until_complete(bounded())
+            return loop.run_until_complete(task)
         except (TimeoutError, asyncio.CancelledError):
             if self._closed:
                 reason = "collecting ends here, and nobody waits for it"
@@ -286,7 +288,7 @@ class HttpSource:
         self, answer: httpx.Response, run: Callable[[Coroutine[Any, Any, bytes], float, str], bytes]
     ) -> Iterator[bytes]:
         """A body in pieces of a sensible size, as long as it comes fast enough."""
-        if outgoing.is_packed(answer):
+        if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise self._nonsense("a compressed answer, which was not requested")
         allowed, began, total = self._timeouts, self._timeouts.clock(), 0
         slow = f"fewer than {allowed.rate:,.0f} bytes a second"
@@ -332,16 +334,6 @@ class HttpSource:
 
     def _nonsense(self, what: str) -> SourceUnavailableError:
         return SourceUnavailableError(self._where, f"it sent {what}")
-
-
-def _cut(pieces: Iterator[bytes]) -> bytes:
-    """A short body; a longer one is cut after what is allowed."""
-    body = bytearray()
-    for piece in pieces:
-        body += piece
-        if len(body) > LARGEST_ANSWER:
-            break
-    return bytes(body)
 
 
 def _problem(body: bytes) -> tuple[str, str]:

@@ -9,10 +9,11 @@ keys: if there are more, the oldest go, or none could take over any more.
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collections
@@ -21,14 +22,7 @@ from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
 from shoal.service.db.database import POSTGRESQL, Database, StoreId
-from shoal.service.db.files import (
-    create_directory,
-    disk,
-    fresh_name,
-    remove,
-    sync_directory,
-    write_durably,
-)
+from shoal.service.db.files import create_directory, disk, fresh_name, remove, write_durably
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
@@ -40,45 +34,46 @@ from shoal.service.keyring.key_list import MOST_KEYS
 from shoal.service.survey import Survey
 
 TREE = "analyzer"
-LAST_PASSES = "last-passes"
+PASSES = "passes"
 _MINUTE = 60
 _OWN = 3  # keys of every suite: the one in use, the one to come, and the one that expired last
 
 
-def may_come(survey: Survey, now: int) -> bool:
-    """Whether its shuffler may still close a batch."""
-    return now <= survey.not_after + survey.batches.max_age
-
-
 @dataclass(frozen=True)
 class LastPasses:
-    """When all batches of a shuffler were last gone through, to the minute, in a file.
+    """When all batches of a shuffler were last gone through, to the minute: a file for each.
 
     A shuffler that answers slowly, or not at all, shows by that; so does an analyzer that hangs.
     """
 
     directory: Path
-    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
-
-    def read(self) -> dict[str, int]:
-        """The moments, by the shuffler's address."""
-        with disk("reading the last passes"):
-            try:
-                moments = json.loads((self.directory / LAST_PASSES).read_bytes())
-            except (FileNotFoundError, ValueError):
-                return {}
-        return {str(url): int(moment) for url, moment in moments.items()}
+    _noted: dict[Path, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def note(self, shuffler: str, now: int) -> None:
         """A pass has ended now."""
-        with self._lock, disk("noting a pass"):
-            moments = self.read()
-            if 0 <= now - moments.get(shuffler, -_MINUTE) < _MINUTE:
-                return
-            draft = self.directory / f"{LAST_PASSES}.{fresh_name()}"
-            write_durably(draft, json.dumps(moments | {shuffler: now}).encode())
-            draft.replace(self.directory / LAST_PASSES)
-            sync_directory(self.directory)
+        path = self.directory / sha256(shuffler.encode()).hexdigest()
+        if 0 <= now - self._noted.get(path, -_MINUTE) < _MINUTE:
+            return
+        with disk("noting a pass"):
+            draft = create_directory(self.directory) / fresh_name()
+            write_durably(draft, str(now).encode())
+            draft.replace(path)
+        self._noted[path] = now
+
+    def ages(self, surveys: Iterable[Survey], now: int) -> dict[str, float]:
+        """Seconds since then, of every shuffler that may still close a batch; infinite for none.
+
+        What a wrong clock noted ahead of time is as old as it is ahead.
+        """
+        living = (each for each in surveys if now <= each.not_after + each.batches.max_age)
+        ages: dict[str, float] = {}
+        for url in sorted({survey.shuffler.url for survey in living}):
+            path = self.directory / sha256(url.encode()).hexdigest()
+            try:
+                ages[url] = abs(now - int(path.read_bytes()))
+            except (FileNotFoundError, ValueError):
+                ages[url] = math.inf
+        return ages
 
 
 class AnalyzerStore:
@@ -97,7 +92,7 @@ class AnalyzerStore:
         self._database = database
         self.clock = clock
         self.incoming = create_directory(directory / "incoming")
-        self.last_passes = LastPasses(directory)
+        self.last_passes = LastPasses(directory / PASSES)
         self.surveys = Surveys(database, TRACES)
         self.tokens = Tokens(database, clock, self.surveys)
         self.key_lists = KeyLists(database, clock)

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
 from typing import TypeAlias
 
@@ -50,6 +51,9 @@ _HASH_BYTES = 16
 _IPV4_BYTES = 4
 _IPV6_NETWORKS = (8, 7, 6)  # bytes of an address that say which network of 64, 56, 48 bits it is in
 _SCALES = (1, 4, 16)  # times what one address may have
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_LOOPBACK = bytes(15) + b"\x01"
+_LOOPBACK_NETWORK = 127
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +246,6 @@ class Addresses:
 
     limits: Limits
     timer: Callable[[], float] = monotonic
-    _proxy: IPv4Network | IPv6Network | None = field(init=False)
     _until: float = field(default=-math.inf, init=False)  # the end of the day that the salt is of
     _salt: bytes = field(default=b"", init=False)
     # which bucket, hash of a network: (tokens missing, when that was so)
@@ -250,15 +253,10 @@ class Addresses:
         default_factory=OrderedDict, init=False
     )
 
-    def __post_init__(self) -> None:
-        self._proxy = None if self.limits.proxy is None else ip_network(self.limits.proxy)
-
     def is_proxy(self, peer: str) -> bool:
         """Whether whoever connects is the proxy, whose word on senders is believed."""
-        if self._proxy is None:
-            return False
-        address = _address(peer)
-        return address is not None and address in self._proxy
+        address, proxy = _address(peer), self.limits.proxy
+        return address is not None and proxy is not None and address in ip_network(proxy)
 
     def sender(self, scope: Scope) -> str | None:
         """Where a request comes from; of one that the proxy hands on, where it says it comes from.
@@ -266,7 +264,7 @@ class Addresses:
         A proxy that does not say it is refused: limits that are off would not be noticed.
         """
         peer: str | None = scope["client"][0] if scope.get("client") else None
-        if peer is None or not self.is_proxy(peer):
+        if peer is None or self.limits.proxy is None or not self.is_proxy(peer):
             return peer
         named = [value for name, value in scope["headers"] if name == SENDER]
         sender = str(named[0], "latin-1") if len(named) == 1 else ""
@@ -355,15 +353,18 @@ class Addresses:
             self._missing.clear()
         if self.limits.address_rate is None or address is None:
             return None
-        parsed = _address(address)
-        if parsed is None:  # a socket of this machine has a path, not an address
+        try:
+            packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address.partition("%")[0])
+        except OSError:  # a socket of this machine has a path, not an address
             return None
-        if parsed.is_loopback and not self.limits.limit_loopback and self._proxy is None:
+        packed = packed.removeprefix(_IPV4_MAPPED)
+        is_ipv4 = len(packed) == _IPV4_BYTES
+        is_loopback = packed == _LOOPBACK or (is_ipv4 and packed[0] == _LOOPBACK_NETWORK)
+        if is_loopback and not self.limits.limit_loopback and self.limits.proxy is None:
             return None
-        lengths = (_IPV4_BYTES,) if isinstance(parsed, IPv4Address) else _IPV6_NETWORKS
         return tuple(
-            blake2b(parsed.packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
-            for length in lengths
+            blake2b(packed[:length], key=self._salt, digest_size=_HASH_BYTES).digest()
+            for length in ((_IPV4_BYTES,) if is_ipv4 else _IPV6_NETWORKS)
         )
 
 

@@ -11,12 +11,18 @@ is a time for the whole as well.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httpx
 
 from shoal.service.errors import ServiceError
 
-HEADERS = {"Accept-Encoding": "identity", "User-Agent": "shoal/1"}
+# Of every httpx.AsyncClient.
+SETTINGS: dict[str, Any] = {
+    "trust_env": False,
+    "follow_redirects": False,
+    "headers": {"Accept-Encoding": "identity", "User-Agent": "shoal/1"},
+}
 
 
 class NoAnswerError(ServiceError):
@@ -28,45 +34,36 @@ class NoAnswerError(ServiceError):
         super().__init__(f"no answer from {url}: {reason}; try again later")
 
 
-def client(transport: httpx.AsyncBaseTransport | None, *, silence: float) -> httpx.AsyncClient:
-    """What asks; ``silence`` is the longest without a byte, in seconds."""
-    return httpx.AsyncClient(
-        transport=transport,
-        timeout=silence,
-        trust_env=False,
-        follow_redirects=False,
-        headers=HEADERS,
-    )
-
-
-def is_packed(answer: httpx.Response) -> bool:
-    """Whether it is packed, which nobody wanted: what is small on its way may be large here."""
-    return str(answer.headers.get("Content-Encoding", "identity")).lower() != "identity"
-
-
 def whole(
     url: str,
     *,
     seconds: float,
     largest: int,
     transport: httpx.AsyncBaseTransport | None = None,
+    only_ok: bool = False,
 ) -> httpx.Response:
-    """All of an answer to GET, of at most so many bytes and seconds."""
+    """All of an answer to GET, of at most so many bytes and seconds: status, date and body.
+
+    With ``only_ok`` an answer of another status is none.
+    """
 
     async def ask() -> httpx.Response:
         async with (
             asyncio.timeout(seconds),
-            client(transport, silence=seconds) as asking,
-            asking.stream("GET", url) as answer,
+            httpx.AsyncClient(transport=transport, timeout=seconds, **SETTINGS) as client,
+            client.stream("GET", url) as answer,
         ):
-            if is_packed(answer):
+            if only_ok and answer.status_code != httpx.codes.OK:
+                raise NoAnswerError(url, f"status {answer.status_code}")
+            if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise NoAnswerError(url, "it is compressed, which was not requested")
             body = bytearray()
             async for piece in answer.aiter_bytes():
                 body += piece
                 if len(body) > largest:
                     raise NoAnswerError(url, f"it has more than {largest} bytes")
-            return httpx.Response(answer.status_code, headers=answer.headers, content=bytes(body))
+            date = {name: answer.headers[name] for name in ("Date",) if name in answer.headers}
+            return httpx.Response(answer.status_code, headers=date, content=bytes(body))
 
     try:
         return asyncio.run(ask())

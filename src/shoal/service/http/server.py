@@ -140,8 +140,7 @@ def server(
         "limits": limits,
         "addresses": Addresses(limits),
         "by_network": by_network,
-        "admitted": set[Bounded](),
-        "waiting": dict[Bounded, None](),
+        "by_silence": dict[Bounded, None](),
     }
     return Server(
         uvicorn.Config(
@@ -190,8 +189,7 @@ class Bounded(HttpToolsProtocol):
     limits: ClassVar[Limits]
     addresses: ClassVar[Addresses]
     by_network: ClassVar[PerNetwork]  # connections
-    admitted: ClassVar[set[Bounded]]  # those that are not about to be closed for others
-    waiting: ClassVar[dict[Bounded, None]]  # of these, who is waited for: the longest silent first
+    by_silence: ClassVar[dict[Bounded, None]]  # all connections, the longest silent first
 
     _networks: Networks = None
     _left: int | None = None  # bytes to discard, once nothing is read any more
@@ -204,25 +202,25 @@ class Bounded(HttpToolsProtocol):
         """Begin to wait for the first request."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
-        networks = None if self.addresses.is_proxy(peer) else self.addresses.key(peer)
+        is_proxy = self.limits.proxy is not None and self.addresses.is_proxy(peer)
+        networks = None if is_proxy else self.addresses.key(peer)
         if not self.by_network.take(networks):
             transport.abort()
             return
         self._networks = networks
-        if len(self.admitted) >= self.limits.connections:
+        if len(self.by_silence) >= self.limits.connections:
             # Who sends comes before who does not: this one may, the longest silent one did not.
-            oldest = next(iter(self.waiting), self)
-            self._forget(oldest)
+            oldest = next((each for each in self.by_silence if each.is_awaited()), self)
+            self.by_silence.pop(oldest, None)
             oldest.transport.abort()
         if not transport.is_closing():
-            self.admitted.add(self)
-            self.waiting[self] = None
+            self.by_silence[self] = None
             self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._unwatch()
-        self._forget(self)
+        self.by_silence.pop(self, None)
         self.by_network.give(self._networks)
         self._networks = None
         super().connection_lost(exc)
@@ -236,11 +234,10 @@ class Bounded(HttpToolsProtocol):
             return
         self._progressed = False
         super().data_received(data)
-        self.waiting.pop(self, None)
         if self.transport.is_closing():
             return
-        if self._is_idle() or self.cycle.more_body:
-            self.waiting[self] = None
+        self.by_silence.pop(self, None)
+        self.by_silence[self] = None
         if self._left is not None:
             return
         self._silent = 0 if self._progressed else self._silent + len(data)
@@ -248,12 +245,6 @@ class Bounded(HttpToolsProtocol):
             self._refuse(_too_long(self.limits.head_bytes))
         elif self._is_idle():
             self._watch()
-
-    def on_response_complete(self) -> None:
-        """The next request is waited for."""
-        if not self.transport.is_closing():
-            self.waiting[self] = None
-        super().on_response_complete()
 
     def on_message_begin(self) -> None:
         """A new request."""
@@ -314,9 +305,9 @@ class Bounded(HttpToolsProtocol):
             self.flow.resume_reading()
             self.loop.call_later(self.limits.discard_seconds, self.transport.close)
 
-    def _forget(self, connection: Bounded) -> None:
-        self.admitted.discard(connection)
-        self.waiting.pop(connection, None)
+    def is_awaited(self) -> bool:
+        """Whether it is the other side's turn: with a request, or the rest of one."""
+        return self._is_idle() or self.cycle.more_body
 
     def _is_idle(self) -> bool:
         # Before the first request there is none, whatever its declaration says.

@@ -19,7 +19,6 @@ import httpx
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
 from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, try_token
-from shoal.service.analyzer.store import may_come
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
@@ -134,7 +133,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
         return
     yield ok("token file", f"{tokens.path} is there")
     for survey in party.surveys:
-        if not may_come(survey, now):
+        if now > survey.not_after + survey.batches.max_age:
             continue
         name = f"token for survey {str(survey.id)[:12]}"
         try:

@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
-from shoal.service.analyzer.store import AnalyzerStore, LastPasses, longest_carried, may_come
+from shoal.service.analyzer.store import PASSES, AnalyzerStore, LastPasses, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import tables as common
 from shoal.service.db.database import Database, StoreId
@@ -116,14 +116,14 @@ def store_facts(
             fact("opening", lambda: _shuffler_waits(database, surveys, clock())),
         ]
     else:
-        passes = LastPasses(home.directory)
+        passes = LastPasses(home.directory / PASSES)
         facts += [
             fact("collecting", lambda: _analyzer_waits(database)),
             fact(
                 "last pass",
-                lambda: pass_findings(surveys.all(), passes.read(), clock()),
+                lambda: pass_findings(passes.ages(surveys.all(), clock())),
                 ready=True,
-                metrics=lambda: pass_metrics(surveys.all(), passes.read(), clock()),
+                metrics=lambda: pass_metrics(passes.ages(surveys.all(), clock())),
             ),
         ]
     if keyring is not None:
@@ -478,11 +478,9 @@ def _analyzer_waits(database: Database) -> Iterator[Finding]:
         yield ok("collecting", f"{len(batches)} batch{plural} so far, nothing waits")
 
 
-def pass_findings(
-    surveys: Iterable[Survey], passes: Mapping[str, int], now: int
-) -> Iterator[Finding]:
+def pass_findings(ages: Mapping[str, float]) -> Iterator[Finding]:
     """When every shuffler was last gone through whole; results are shown in any case."""
-    for url, age in _pass_ages(surveys, passes, now).items():
+    for url, age in ages.items():
         if age <= _STUCK:
             yield ok("last pass", f"{url} {duration(age)} ago")
             continue
@@ -490,21 +488,9 @@ def pass_findings(
         yield warn("last pass", detail, _NOT_PASSED)
 
 
-def pass_metrics(
-    surveys: Iterable[Survey], passes: Mapping[str, int], now: int
-) -> Iterable[Metric]:
+def pass_metrics(ages: Mapping[str, float]) -> Iterable[Metric]:
     """The same in seconds."""
-    ages = _pass_ages(surveys, passes, now)
     yield family("last_pass_age_seconds", [({"shuffler": url}, age) for url, age in ages.items()])
-
-
-def _pass_ages(surveys: Iterable[Survey], passes: Mapping[str, int], now: int) -> dict[str, float]:
-    """By the address of every shuffler that may still close a batch; infinite for none.
-
-    What a wrong clock noted ahead of time is as old as it is ahead.
-    """
-    urls = sorted({survey.shuffler.url for survey in surveys if may_come(survey, now)})
-    return {url: abs(now - passes[url]) if url in passes else math.inf for url in urls}
 
 
 def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator[Finding]:

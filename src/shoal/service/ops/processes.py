@@ -68,7 +68,6 @@ _TAIL = 4096
 REFUSED = 2  # the exit status of a child that will not do better the next time
 
 Store = TypeVar("Store", ShufflerStore, AnalyzerStore)
-Begun = TypeVar("Begun")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +119,7 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
     home, name = settings.home, name or settings.home.role
     keyring = home.keyring(settings.protection, identity=settings.identity)
     logs.say("starting", role=name)
-
-    def begin(database: Database) -> Store:
-        store = kind(database, home.directory, system_clock)
-        check_party(store.surveys.all(), keyring, system_clock())
-        return store
-
-    database, store = wait_for_database(home, begin, migrate=settings.migrate)
+    database, store = wait_for_store(home, kind, keyring, migrate=settings.migrate)
     with closing(database):
         # A key that cannot be read is no reason to refuse: others open what was sealed for them.
         lacking = keyring.lacking()
@@ -140,25 +133,27 @@ def opened_party(settings: Settings, kind: type[Store], name: str = "") -> Itera
     logs.say("stopped", role=name)
 
 
-def wait_for_database(
+def wait_for_store(
     home: Home,
-    begin: Callable[[Database], Begun],
+    kind: type[Store],
+    keyring: Keyring,
     *,
     migrate: bool = False,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[Database, Begun]:
-    """A party's database, and what is begun with it; one on a server is waited for.
+) -> tuple[Database, Store]:
+    """A party's database and its store; one on a server is waited for, and the log says so.
 
-    The log says so. It may go away again while this begins.
+    Also if it goes away again before the store is open.
     """
     waited = 0.0
     while True:
         try:
             with ExitStack() as stack:
                 database = stack.enter_context(closing(home.database(migrate=migrate)))
-                begun = begin(database)
+                store = kind(database, home.directory, system_clock)
+                check_party(store.surveys.all(), keyring, system_clock())
                 stack.pop_all()
-                return database, begun
+                return database, store
         except StoreUnavailableError as error:
             if home.url.startswith(SQLITE) or waited >= STORE_TIMEOUT:
                 raise
@@ -213,7 +208,8 @@ def run_intakes(settings: Settings, count: int, words: Sequence[str], *, heard: 
     if not 2 <= count <= MOST_INTAKES:
         raise InvalidArgumentError("workers", count, f"2 to {MOST_INTAKES}")
     logs.say("starting", role="shuffler", count=count)
-    wait_for_database(settings.home, Database.close, migrate=settings.migrate)
+    home = settings.home
+    wait_for_store(home, ShufflerStore, home.keyring(None), migrate=settings.migrate)[0].close()
     stop = threading.Event()
     with settings.listen() as listening, stopping(stop.set):
         children = []

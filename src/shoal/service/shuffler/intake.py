@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -337,7 +338,7 @@ class Intake:
 
         A body without any is taken, whatever others behind the same address have sent.
         """
-        left = self.addresses.refusals_left(key)
+        left = math.inf if key is None else self.addresses.refusals_left(key)
         most = max(1, int(min(_WRONG_CODES, left)))
         if upload.reports <= min(most, left):
             return  # too few to be too many: they are counted when it is known what is new

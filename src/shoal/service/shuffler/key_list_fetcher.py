@@ -21,7 +21,6 @@ import httpx
 from shoal.errors import ShoalError
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.clock import HOUR, Clock, system_clock
-from shoal.service.errors import ServiceError
 from shoal.service.http import outgoing
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.shuffler.store import ShufflerStore
@@ -34,15 +33,6 @@ _DOUBLINGS = 10
 _PATH = "/v1/keys"
 
 _log = logging.getLogger(__name__)
-
-
-class NoListError(ServiceError):
-    """An analyzer did not show its list."""
-
-    def __init__(self, where: str, reason: str) -> None:
-        self.where = where
-        self.reason = reason
-        super().__init__(f"no list of keys from {where}: {reason}; it will be tried again")
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,13 @@ class KeyListFetcher:
                 continue
             failures = last.failures + 1 if last else 1
             try:
-                document = self._fetched(party.url)
+                document = outgoing.whole(
+                    party.url + _PATH,
+                    seconds=DEADLINE,
+                    largest=LARGEST_CONFIGURATION,
+                    transport=self.transport,
+                    only_ok=True,
+                ).content
                 if stop.is_set():  # the store may be closed by now
                     continue
                 key_list = KeyList.verified(
@@ -107,18 +103,3 @@ class KeyListFetcher:
                 _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
             self._visits[party] = _Visit(self.clock(), failures)
         return new
-
-    def _fetched(self, url: str) -> bytes:
-        """The list at an address: no redirects, no cookies, no login, not too much, in time."""
-        try:
-            answer = outgoing.whole(
-                url + _PATH,
-                seconds=DEADLINE,
-                largest=LARGEST_CONFIGURATION,
-                transport=self.transport,
-            )
-        except outgoing.NoAnswerError as error:
-            raise NoListError(url, error.reason) from error
-        if answer.status_code != httpx.codes.OK:
-            raise NoListError(url, f"status {answer.status_code}")
-        return answer.content
