@@ -381,7 +381,7 @@ class Result(Tabular):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        text = json.dumps(finite(statement(self)), ensure_ascii=False, allow_nan=False, indent=1)
+        text = json.dumps(finite(statement(self)), allow_nan=False, indent=1)
         return render(
             environment(TEMPLATES),
             "page.html",

@@ -268,7 +268,8 @@ def test_a_strangers_survey_does_not_send_a_device_to_machines_near_it(services,
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "Walks\u202e"}, {"purpose": "one\ntwo"}, {"answers": ("red", "rеd", "x", "y")}]
+    "change",
+    [{"name": "Walks\u202e"}, {"purpose": "one\ntwo"}, {"answers": ("red", "rеd", "x", "y")}],
 )
 def test_a_survey_whose_texts_mislead_is_refused(services, client, change):
     survey = make_survey(**change)
