@@ -123,7 +123,7 @@ def test_no_way_in_takes_them_and_what_is_stored_is_read(tmp_path):
 
 def test_labels_of_data_are_harmless_to_people_and_exact_to_programs(tmp_path):
     labels = ["no\u202eno", "ye\u200bs", "re\x1b[31md", "می\u200cخواهم"]
-    result = shoal.run({"answer": labels * 500}, epsilon=2)
+    result = shoal.run({"answer\u202e": labels * 500}, epsilon=2)
     result.to_csv(tmp_path / "r.csv")
     (tmp_path / "r.html").write_text(result.to_html(), encoding="utf-8")
     for name in ("r.csv", "r.html"):

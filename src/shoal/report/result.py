@@ -439,7 +439,7 @@ def items_table(items: Sequence[charts.Item], title: str) -> Table:
 
 def _page(result: Result, scheme: str) -> str:
     """The page, in the colours of whoever reads it, or in light ones whatever those are."""
-    text = json.dumps(finite(statement(result)), ensure_ascii=False, allow_nan=False, indent=1)
+    text = json.dumps(finite(statement(result)), allow_nan=False, indent=1)
     return render(
         environment(TEMPLATES),
         "page.html",
