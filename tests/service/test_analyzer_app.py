@@ -133,8 +133,8 @@ def test_a_table_for_spreadsheets(client, path, token, asked):
     rows = list(csv.DictReader(io.StringIO(found.text)))
     assert [row["batch"] for row in rows] == [FIRST] * 3 + [SECOND] + ["all"] * 3
     assert rows[2]["answer"] == "'" + HOSTILE, "not run as a formula"
-    assert float(rows[0]["low"]) < float(rows[0]["share"]) < float(rows[0]["high"])
-    assert (rows[3]["status"], rows[3]["share"]) == ("withheld", "")
+    assert float(rows[0]["low"]) < float(rows[0]["fraction"]) < float(rows[0]["high"])
+    assert (rows[3]["status"], rows[3]["fraction"]) == ("withheld", "")
     assert rows[3]["valid"] == "20"
 
 

@@ -41,11 +41,11 @@ class Parties:
     def __init__(self, service, fronts):
         self.service, self.fronts = service, fronts
 
-    def back_up(self, role, name="backup"):
+    def back_up(self, role, name="backup", **options):
         half = getattr(self.service, role)
         home = Home(directory=half.directory, role=role)
         target = self.service.directory / f"{role}-{name}.tar"
-        return back_up(home, target, clock=self.service.clock).path
+        return back_up(home, target, clock=self.service.clock, **options).path
 
     def bring_back(self, role, backup, **options):
         """The party of a backup, in another directory, at its old address."""
@@ -131,7 +131,7 @@ def test_a_restored_shuffler_loses_what_it_says_and_counts_nobody_twice(parties)
 def test_a_batch_that_was_delivered_since_is_offered_again_and_counted_once(parties):
     service = parties.service
     parties.answer(range(MINIMUM))
-    backup = parties.back_up("shuffler")  # mixed, and nobody has asked for it
+    backup = parties.back_up("shuffler", waiting=True)  # mixed, and nobody has asked for it
     (batch,) = parties.collect().published
     first = service.result(batch)
     parties.mix()
@@ -162,6 +162,7 @@ def test_a_code_that_was_spent_since_counts_once_more_and_no_oftener(parties):
         return device.report(service.survey, "answer 1", invitation=invitation)
 
     assert isinstance(report("before", before), Sent)
+    parties.mix()  # of what has not been gathered a backup has neither report nor code
     backup = parties.back_up("shuffler")
     assert isinstance(report("since", since), Sent)
     assert isinstance(report("since, on another device", since), Queued)
@@ -277,11 +278,12 @@ def made(tmp_path_factory):
     with live(directory / "ours", minimum=MINIMUM) as service:
         parties = Parties(service, {})
         parties.answer([0, 1, 2, 3] * 2)
-        older = parties.back_up("shuffler", "older")
+        older = parties.back_up("shuffler", "older", waiting=True)
         parties.answer([0, 1, 2, 3] * 1)
-        newer, analyzer = parties.back_up("shuffler"), parties.back_up("analyzer")
+        newer = parties.back_up("shuffler", waiting=True)
+        analyzer = parties.back_up("analyzer")
     with live(directory / "theirs", minimum=MINIMUM) as service:
-        stranger = Parties(service, {}).back_up("shuffler")
+        stranger = Parties(service, {}).back_up("shuffler", waiting=True)
     return {
         name: content_of(path)
         for name, path in (
