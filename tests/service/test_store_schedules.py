@@ -9,7 +9,6 @@ from service.store_contract import DAY, LEASE, START, make_survey, records
 from shoal.randomness import simulator
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, files
-from shoal.service.db.database import FILE
 from shoal.service.errors import LeaseLostError
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
@@ -26,17 +25,11 @@ def database(tmp_path, monkeypatch):
     def _careless(connection, _record):
         connection.execute("PRAGMA synchronous=OFF")
 
-    monkeypatch.setattr(files, "write_durably", _only_the_name)
+    monkeypatch.setattr(files, "write_durably", lambda path, data: path.write_bytes(data))
     monkeypatch.setattr(files, "sync_directory", lambda *_: None)
     database.migrate("shuffler")
     yield database
     database.close()
-
-
-def _only_the_name(path, data):
-    """Of all files, the one that says whose directory it is."""
-    if path.name.startswith(FILE):
-        path.write_bytes(data)
 
 
 class Schedule:

@@ -20,7 +20,7 @@ from shoal.auditing.subjects import DataSet, Subject, Transcripts
 from shoal.randomness import Randomness, secure, simulated
 from shoal.service import opening
 from shoal.service.client import seal_many
-from shoal.service.shuffler import mixing, worker
+from shoal.service.shuffler import mixing, recent, worker
 
 AT_ONCE = 256
 CERTAIN = 1 - 1e-7  # an honest build fails less often than once in a million runs of these tests
@@ -137,13 +137,14 @@ class AsTheyCome(Randomness):
 
 
 def ordered_by(monkeypatch, source):
-    """Let both of the shuffler's mixings draw their order from ``source()``."""
+    """Let all three of the shuffler's mixings draw their order from ``source()``."""
     original = mixing.mix_records
 
     def mix(*arguments, **named):
         return original(*arguments, **named, randomness=source())
 
     monkeypatch.setattr(opening, "_mixed", lambda rows: rows[source().permutation(len(rows))])
+    monkeypatch.setattr(recent, "source", lambda _: source())
     monkeypatch.setattr(worker, "mix_records", mix)
 
 
@@ -153,10 +154,10 @@ def unshuffled(monkeypatch, _people):
 
 
 def always_the_same_order(monkeypatch, people):
-    """Of opening, then of mixing: the place that the first person always ends up at."""
+    """Of opening, gathering and mixing: the place that the first person always ends up at."""
     ordered_by(monkeypatch, lambda: simulated(0))
     order = simulated(0).permutation(people)
-    return int(np.flatnonzero(order[order] == 0)[0])
+    return int(np.flatnonzero(order[order[order]] == 0)[0])
 
 
 # What somebody counts who looks for one flaw
