@@ -410,7 +410,8 @@ def test_refusals_leave_everything_as_it_was(run, desk, before, words, said):
 
 def test_spark_is_an_extra(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert "pip install 'pyspark[connect]>=4.0'" in run(COLOR, "--epsilon 1 --engine spark").refusal()
+    refused = run(COLOR, "--epsilon 1 --engine spark").refusal()
+    assert "pip install 'pyspark[connect]>=4.0'" in refused
     assert "--master needs --engine spark" in run(COLOR, "--epsilon 1 --master local").refusal()
     gone = run("run gone --column color --epsilon 1 --engine spark").refusal()
     assert gone.startswith("expected an existing file or directory, ")

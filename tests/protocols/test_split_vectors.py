@@ -214,7 +214,7 @@ def test_what_is_no_short_vector_is_refused(values):
 def test_the_first_vector_that_is_too_long_is_named():
     vectors = np.zeros((10, 5))
     vectors[[6, 8], 0] = 2.5
-    with pytest.raises(InvalidArgumentError, match=r"at most 2 in row 6, got length=2\.5"):
+    with pytest.raises(InvalidArgumentError, match=r"at most 2, got length=.\(row 6, not shown"):
         make().randomize(vectors)
 
 

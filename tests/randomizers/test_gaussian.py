@@ -240,7 +240,7 @@ def test_auditing_finds_no_violation():
 
 
 def test_a_survey_does_not_take_it():
-    with pytest.raises(InvalidArgumentError, match="browsers"):
+    with pytest.raises(InvalidArgumentError, match="for tables: shoal run"):
         Question(text="How old are you?", device=UNIT)
 
 
