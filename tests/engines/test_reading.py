@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import shoal
 from repository import environment
 from shoal.engines import columns as reading
 from shoal.engines.columns import NONE, OTHER, Amounts, Choices, Column, Tallied
@@ -233,6 +234,15 @@ def test_columns_may_be_called_anything():
     assert reading.column(relation(pa.table({strange: ["a"], "b": [1]})), strange).size() == (1, 0)
     numbered = pd.DataFrame([["a", 1], ["b", 2]])  # pandas calls these columns 0 and 1
     assert reading.column(numbered, "0").answers().distinct == ("a", "b")
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_values_of_two_kinds_are_refused_and_not_shown(make):
+    table = make({"age": [31, "jane@example.org"]})
+    with pytest.raises(InvalidArgumentError, match="one kind of value in a column") as refused:
+        shoal.run(table, column="age", bounds=(0, 120), epsilon=1, delta=1e-6)
+    assert "jane" not in str(refused.value)
+    assert refused.value.__suppress_context__
 
 
 def test_what_another_library_raises_is_about_the_data():

@@ -1084,9 +1084,9 @@ def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 
             frame = pl.DataFrame([_in_python(name, column) for name, column in data.items()])
     except ImportError as error:
         raise MissingExtraError("reading this table", "pandas") from error
-    except (ValueError, TypeError) as error:
-        expected = f"one kind of value in a column ({first_line(error)})"
-        raise InvalidArgumentError("column", ", ".join(names), expected) from error
+    except (ValueError, TypeError):  # what they say may name somebody's value
+        expected = "one kind of value in a column"
+        raise InvalidArgumentError("column", ", ".join(names), expected) from None
     except Exception as error:  # whatever another library raises is about its own data
         expected = f"a table that can be read ({first_line(error)})"
         raise InvalidArgumentError("data", type(data).__name__, expected) from error

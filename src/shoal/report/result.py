@@ -389,9 +389,25 @@ class Result(Tabular):
         """
         write_csv(path, self._rows())
 
-    def to_html(self) -> str:
-        """One self-contained page."""
-        return _page(self, "light dark")
+    def to_html(self, *, scheme: str = "light dark") -> str:
+        """One self-contained page.
+
+        Args:
+            scheme: Its colours: those that the reader's machine prefers, or "light" ones anywhere.
+        """
+        text = json.dumps(finite(statement(self)), allow_nan=False, indent=1)
+        return render(
+            environment(TEMPLATES),
+            "page.html",
+            scheme=scheme,
+            result=self,
+            guarantee=self.guarantee,
+            charts=[Chart.of(column) for column in self.columns],
+            counted=counted(self.guarantee),
+            words=sentences(self.guarantee),
+            # As JSON that may stand inside a script element.
+            statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        )
 
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
@@ -416,7 +432,7 @@ class Result(Tabular):
         # A frame cannot ask the notebook around it, which need not be as dark as the machine is.
         first, most = self.columns[0], charts.SHOWN
         rows = [len(panel.items[:most]) + _PANEL_ROWS for panel in first.panels()]
-        return _framed(_page(self, "light"), sum(rows) or len(first.items(most)[:most]))
+        return _framed(self.to_html(scheme="light"), sum(rows) or len(first.items(most)[:most]))
 
     def __str__(self) -> str:
         """The estimates, the largest first, and the guarantee, as text."""
@@ -435,23 +451,6 @@ def items_table(items: Sequence[charts.Item], title: str) -> Table:
     heads = ("answer", "fraction") if items and items[0].unit else ("coordinate", "mean")
     rows = tuple(Row((item.label, *item.cells)) for item in items)
     return Table((*heads, "95 % interval"), rows, frozenset({1}), title)
-
-
-def _page(result: Result, scheme: str) -> str:
-    """The page, in the colours of whoever reads it, or in light ones whatever those are."""
-    text = json.dumps(finite(statement(result)), allow_nan=False, indent=1)
-    return render(
-        environment(TEMPLATES),
-        "page.html",
-        scheme=scheme,
-        result=result,
-        guarantee=result.guarantee,
-        charts=[Chart.of(column) for column in result.columns],
-        counted=counted(result.guarantee),
-        words=sentences(result.guarantee),
-        # As JSON that may stand inside a script element.
-        statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
-    )
 
 
 def _framed(page: str, rows: int) -> str:

@@ -489,10 +489,9 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
             while not stop.is_set():
                 try:
                     for url in {survey.shuffler.url for survey in self._tend()} - threads.keys():
-                        threads[url] = Thread(
-                            target=self._follow, args=(url, stop), name="collecting"
-                        )
-                        threads[url].start()
+                        thread = Thread(target=self._follow, args=(url, stop), name="collecting")
+                        thread.start()
+                        threads[url] = thread
                 except Exception as error:  # noqa: BLE001 - it is tried again
                     reason = {"reason": type(error).__name__}
                     _log.warning("analyzer_waits", extra=reason, exc_info=error)

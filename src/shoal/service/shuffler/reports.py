@@ -60,6 +60,7 @@ from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,
     OvertakenError,
+    StoreBusyError,
     StoreUnavailableError,
     UnreadableError,
 )
@@ -374,9 +375,8 @@ class Reports:
                 rejected = claim.count - valid - damaged
                 counted = {"opened": valid, "rejected": rejected, DAMAGED: damaged}
                 count(self.database, connection, row.number, counted)
-        except (LeaseLostError, OvertakenError):
-            directory = self.batches.parts_directory
-            files.remove(directory / name for names in written.values() for name in names)
+        except (LeaseLostError, StoreBusyError):  # surely nothing was committed
+            self._discard(written)
             raise
         failpoints.reached("opening.after-commit")
         if replaced := [name for names in before.values() for name in names]:
@@ -395,19 +395,27 @@ class Reports:
         """Write what opened and the parts that grow, by key, as new parts; the parts of before."""
         before = {key: self.batches.growing(row, key) for key in sorted(opened)}
         directory = self.batches.parts_directory
-        with files.disk("writing a part"):
-            for key, growing in before.items():
-                every = [self._part(row, key, *each) for each in growing.items()]
-                names = written[key] = {}
-                for records, reports in mixed(row.wire, [*every, opened[key]]):
-                    # Names of this call alone: one that is repeated after a lost answer may find
-                    # the work done, and must not touch the files of the call that did it.
-                    name = f"{claim.owner}-{files.fresh_name()}"
-                    names[name] = reports
-                    files.write_durably(directory / name, records)
-            files.sync_directory(directory)
+        try:
+            with files.disk("writing a part"):
+                for key, growing in before.items():
+                    every = [self._part(row, key, *each) for each in growing.items()]
+                    names = written[key] = {}
+                    for records, reports in mixed(row.wire, [*every, opened[key]]):
+                        # Names of this call alone: one that is repeated after a lost answer may
+                        # find the work done, and must not touch the files of the one that did it.
+                        name = f"{claim.owner}-{files.fresh_name()}"
+                        names[name] = reports
+                        files.write_durably(directory / name, records)
+                files.sync_directory(directory)
+        except StoreUnavailableError:  # a full disk, which half a part would keep full
+            self._discard(written)
+            raise
         failpoints.reached("opening.part-written")
         return before
+
+    def _discard(self, written: Mapping[int, Mapping[str, int]]) -> None:
+        directory = self.batches.parts_directory
+        files.remove(directory / name for names in written.values() for name in names)
 
     def _part(self, row: SurveyRow, key: int, name: str, reports: int) -> Part:
         """A part of an open batch, as it was written."""

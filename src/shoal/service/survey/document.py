@@ -456,8 +456,9 @@ def check_answers(answers: tuple[str, ...], groups: tuple[str, ...] = ()) -> Non
     """Refuse answers and groups that are no texts, or too long, and answers that are repeated."""
     for answer in (*answers, *groups):
         check_text("answer", answer, LONGEST_ANSWER)
-    repeated = next((each for each in answers if answers.count(each) > 1), None)
-    checks.refuse(repeated is not None, "answers that differ", answers=repeated)
+    if len(set(answers)) < len(answers):
+        repeated = next(each for each in answers if answers.count(each) > 1)
+        raise InvalidArgumentError("answers", repeated, "answers that differ")
 
 
 def _check_several(questions: tuple[Question, ...]) -> None:
