@@ -1,9 +1,9 @@
-"""Answers of the accountant and messages of the mechanisms, written down once.
+"""Answers of the accountant, messages, plans, runs and survey ids, written down once.
 
-``recorded/accountant.json`` and ``recorded/messages.json`` hold questions as data, each with its
-answer. A change that is not meant to touch numbers or samplers finds all of them as they were;
-one that improves an answer writes the files anew (``python tests/recording.py``) and lists in
-its message what moved.
+The files in ``recorded`` hold questions as data, each with its answer: of the accountant, messages
+of mechanisms, plans, runs of a simulation, and documents of surveys with their ids. A change that
+is not meant to touch numbers or samplers finds all of them as they were; one that improves an
+answer writes the files anew (``python tests/recording.py``) and lists in its message what moved.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from shoal.randomness import simulated
 
 HOME = Path(__file__).parent / "recorded"
 NUMBERS, MESSAGES = HOME / "accountant.json", HOME / "messages.json"
+PLANS, RESULTS, SURVEYS = (HOME / f"{name}.json" for name in ("plans", "runs", "surveys"))
 PEOPLE = 37  # of each recorded output: more would tell no more
 UNLISTED = {
     made.name: made
@@ -299,6 +300,137 @@ def mechanisms():
         }
 
 
+# Plans, runs and surveys.
+
+
+def askings():
+    """What plans are made for: answers, numbers and vectors, and how they are limited."""
+    kinds = [{"categories": k} for k in (2, 3, 5, 20, 300, 20_000)]
+    kinds += [{"bounds": [0.0, 1.0]}, {"bounds": [-3.0, 100.0]}]
+    kinds += [{"dimension": 2}, {"dimension": 30, "norm": 2.5}]
+    for number, (kind, n) in enumerate(itertools.product(kinds, (200, 10_000, 10**6))):
+        yield {**kind, "n": n, "epsilon": (1.0, 0.3, 3.0)[number % 3]}
+    several = [{"categories": 2}, {"categories": 6}, {"categories": 500}, {"bounds": [0.0, 10.0]}]
+    for kind, cap, n in itertools.product(several, (2.0, 40.0, None), (1_000, 50_000)):
+        yield {**kind, "n": n, "epsilon": 1.0, "messages_cap": cap}
+    for kind in ({"categories": 4}, {"bounds": [0.0, 1.0]}, {"dimension": 3, "norm": 1.0}):
+        yield {**kind, "n": 5_000, "epsilon": 1.0, "local_epsilon_cap": 1.5}
+        yield {**kind, "n": 5_000, "epsilon": 1.0, "delta": 1e-8, "honest_fraction": 0.9}
+        yield {**kind, "n": 5_000, "epsilon": 0.5, "participation": 0.5}
+
+
+def planned(given):
+    """The options in their order, each with what it runs and its errors; and the ε that is kept."""
+    given = {name: tuple(it) if name == "bounds" else it for name, it in given.items()}
+    try:
+        made = shoal.plan(**given)
+    except shoal.ShoalError as error:
+        return type(error).__name__
+    options = [
+        [
+            each.name,
+            None if each.randomizer is None else described(each.randomizer),
+            None if each.errors is None else [each.errors.l2, each.errors.linf, each.errors.cell],
+        ]
+        for each in made.options
+    ]
+    return {"options": options, "epsilon": made.guarantee.epsilon}
+
+
+def table(n):
+    """People with a color, a city, an age and a speed; some without a color."""
+    number = np.arange(n)
+    return {
+        "color": [None if i % 41 == 7 else ("red", "green", "blue")[i * i % 7 % 3] for i in number],
+        "city": [("north", "south")[i % 5 // 3] for i in number],
+        "age": [float(i * 13 % 90) for i in number],
+        "speed": [float(i * 7 % 11) / 11 for i in number],
+        "id": [int(i * 3 % (n // 2)) for i in number],
+    }
+
+
+RUNS = (
+    {"column": "color", "epsilon": 1.0},
+    {"column": "color", "epsilon": 1.0, "categories": ["red", "green"]},
+    {"column": "color", "epsilon": 1.0, "drop_nulls": True},
+    {"column": "color", "epsilon": 1.0, "messages_cap": 30.0},
+    {"column": "color", "epsilon": 1.0, "choose": "subset"},
+    {"column": "color", "epsilon": 1.0, "honest_fraction": 0.8, "local_epsilon_cap": 1.0},
+    {"column": "color", "randomizer": "grr", "local_epsilon": 2.0},
+    {"column": "speed", "epsilon": 1.0, "bounds": [0.0, 1.0]},
+    {"column": "speed", "randomizer": "laplace", "local_epsilon": 1.0, "bounds": [0.0, 1.0]},
+    {"column": "age", "epsilon": 1.0, "bounds": [0, 100], "bins": 10, "quantiles": [0.5]},
+    {
+        "column": "age",
+        "epsilon": 1.0,
+        "bounds": [0, 100],
+        "bins": 64,
+        "messages_cap": 30.0,
+        "tree": True,
+    },
+    {"column": "age", "epsilon": 1.0, "bounds": [0, 100], "bins": "auto", "ranges": [[10, 40]]},
+    {"column": "age", "epsilon": 1.0, "bins": [0, 18, 40, 100], "by": "city"},
+    {"column": "color", "epsilon": 1.0, "by": "city"},
+    {"column": "color", "epsilon": 2.0, "by": "city", "groups": ["north", "south", "west"]},
+    {"column": ["color", "city"], "epsilon": 1.0},
+    {"column": ["color", "city"], "epsilon": 1.0, "weights": {"color": 2.0}},
+    {"column": ["color", "city"], "epsilon": 1.0, "split": "divide"},
+    {"column": ["color", "speed"], "epsilon": 1.0, "bounds": {"speed": [0, 1]}},
+    {"column": "color", "epsilon": 1.0, "person": "id"},
+    {"column": "color", "epsilon": 2.0, "person": "id", "reports_per_person": 2},
+    {"columns": ["age", "speed"], "epsilon": 1.0, "norm": 100.0},
+    {"columns": ["age", "speed"], "epsilon": 1.0, "norm": 100.0, "choose": "gaussian-vectors"},
+    {"column": "color", "epsilon": 1.0, "compare_truth": True},
+)
+
+
+def ran(given):
+    """What a run of a simulation estimates, and the guarantee of all of it."""
+    result = shoal.run(table(6_000), randomness=simulated(7), **given)
+    columns = [
+        {
+            "labels": list(each.labels),
+            "n": each.n,
+            "randomizer": described(each.randomizer),
+            "rows": [
+                [value for value in row.values() if isinstance(value, float)]
+                for row in each.records()[:12]
+            ],
+        }
+        for each in result.columns
+    ]
+    kept = result.guarantee
+    return {"columns": columns, "guarantee": [kept.epsilon, kept.delta, kept.n, kept.theorem]}
+
+
+def surveys():
+    """Documents of all versions."""
+    import factories
+    from shoal.service.admission import Invited, Open
+
+    yield from (factories.example(factories.mechanism(name)) for name in ("grr", "hadamard"))
+    for name in ("duchi", "unary", "near-central-robust", "split-and-mix"):
+        yield factories.example(factories.mechanism(name), question="How far?", epsilon=8.0)
+    yield factories.example(admission=Open(dishonest=3))
+    yield factories.example(
+        admission=Invited(entitled=3_000, dishonest=2), reports_per_person=2, epsilon=4.0
+    )
+    yield factories.example(participation=0.5, dishonest=0.1, small="expire")
+    yield factories.several()
+    yield factories.several(reports_per_person=2, epsilon=8.0)
+    yield factories.example(questions=(factories.by_groups(),), admission=Open(dishonest=0))
+    yield factories.several(
+        devices=(factories.mechanism("grr"), factories.mechanism("duchi")), participation=0.9
+    )
+
+
+def promised(document):
+    """The id of a survey's document, and the ε of a batch of its least and of twice that size."""
+    survey = shoal.Survey.from_bytes(document.encode())
+    least = survey.batches.minimum
+    return [str(survey.id), *(survey.guarantee(n).epsilon for n in (least, 2 * least))]
+
+
 def recorded(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -314,3 +446,7 @@ def _write(path, rows):
 if __name__ == "__main__":
     _write(NUMBERS, ([call, of, given, answer(call, of, given)] for call, of, given in questions()))
     _write(MESSAGES, ([of, outputs(of)] for of in mechanisms()))
+    _write(PLANS, ([given, planned(given)] for given in askings()))
+    _write(RESULTS, ([given, ran(given)] for given in RUNS))
+    documents = (survey.to_bytes().decode() for survey in surveys())
+    _write(SURVEYS, ([document, promised(document)] for document in documents))

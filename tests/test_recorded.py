@@ -1,6 +1,8 @@
-"""Numbers and messages are as they were written down: tests/recording.py."""
+"""Numbers, messages, plans, runs and survey ids are as they were written down: recording.py."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -13,6 +15,8 @@ def same(now, then):
     """Equal, but for the last places, which processors and libraries round in their own ways."""
     if isinstance(then, dict):
         return set(now) == set(then) and all(same(now[name], then[name]) for name in then)
+    if isinstance(then, list):
+        return len(now) == len(then) and all(map(same, now, then))
     if isinstance(then, float) and isinstance(now, float):
         return now == pytest.approx(then, rel=1e-7, abs=1e-300)
     return now == then
@@ -47,3 +51,30 @@ def test_mechanisms_send_what_is_recorded(part):
     rows = recording.recorded(recording.MESSAGES)
     assert sum(len(then) for _, then in rows) >= 1_300
     assert not [of for of, then in rows[part::PARTS] if recording.outputs(of) != then]
+
+
+def changed(path, now, rows=slice(None)):
+    """The recorded questions that ``now`` answers otherwise."""
+    recorded = recording.recorded(path)[rows]
+    return [question for question, then in recorded if not same(now(question), then)]
+
+
+@pytest.mark.parametrize(
+    "some", [slice(0, None, 7), pytest.param(slice(None), marks=pytest.mark.slow)]
+)
+def test_plans_are_as_recorded(some):
+    assert len(recording.recorded(recording.PLANS)) >= 60
+    assert not changed(recording.PLANS, recording.planned, some)
+
+
+@pytest.mark.parametrize(
+    "some", [slice(0, None, 3), pytest.param(slice(None), marks=pytest.mark.slow)]
+)
+def test_runs_of_a_simulation_are_as_recorded(some):
+    assert not changed(recording.RESULTS, recording.ran, some)
+
+
+def test_documents_of_surveys_keep_their_ids_and_guarantees():
+    assert not changed(recording.SURVEYS, recording.promised)
+    read = [json.loads(document) for document, _ in recording.recorded(recording.SURVEYS)]
+    assert {document["version"] for document in read} == {1, 2, 3}
