@@ -1,7 +1,10 @@
 """How much of the code one command passes through: what a reader of it has to follow.
 
 A file counts when a line inside one of its functions ran. A budget is there to be kept by merging
-what is read together and by removing steps; a new capability that needs more raises it openly.
+what is read together and by removing steps: it is not raised, whatever is added.
+
+Of ``up`` a run passes through a few functions more or less: the worker may have fetched the
+analyzer's keys, or not yet, when they are first asked for, and that is refused then.
 """
 
 import ast
@@ -87,7 +90,7 @@ def functions_of(file: Path) -> dict[str, set[int]]:
 
 @pytest.mark.parametrize(
     ("arguments", "files", "functions"),
-    [(AMPLIFY, 18, 96), (RUN, 38, 291), (UP, 95, 935)],
+    [(AMPLIFY, 18, 95), (RUN, 38, 291), (UP, 95, 897)],
     ids=["amplify", "run", "up"],
 )
 def test_a_journey_keeps_its_budget(arguments, files, functions, tmp_path):

@@ -61,25 +61,18 @@ class Randomness(ABC):
         """
         checks.refuse(not 1 <= bound <= 1 << 63, "1 <= bound <= 2^63", bound=bound)
         reach = 1 << (bound - 1).bit_length()
-        if reach - bound <= reach >> _RARE_BITS:
-            # Just below a power of two: some bits of the word are enough.
-            return self._at_most(bound - 1, np.uint64(reach - 1), size)
-        drawn = self._at_most((1 << 64) // bound * bound - 1, _ALL_BITS, size)
-        # Division by a scalar is several times quicker than the remainder.
-        return drawn - drawn // np.uint64(bound) * np.uint64(bound)
-
-    def _at_most(self, largest: int, mask: np.uint64, size: int) -> Words:
-        """Masked words, drawn again while they are above ``largest``."""
+        # Just below a power of two some bits of the word are enough.
+        near = reach - bound <= reach >> _RARE_BITS
+        mask = np.uint64(reach - 1) if near else _ALL_BITS
+        limit = np.uint64(bound - 1 if near else (1 << 64) // bound * bound - 1)
         drawn = self.words(size)
         drawn &= mask
-        if largest == int(mask):
-            return drawn
-        limit = np.uint64(largest)
-        rejected = np.flatnonzero(drawn > limit)
+        rejected = np.flatnonzero(drawn > limit) if limit != mask else np.empty(0, dtype=np.intp)
         while rejected.size:
             drawn[rejected] = self.words(rejected.size) & mask
             rejected = rejected[drawn[rejected] > limit]
-        return drawn
+        # Division by a scalar is several times quicker than the remainder.
+        return drawn if near else drawn - drawn // np.uint64(bound) * np.uint64(bound)
 
     def bits(self, size: int) -> npt.NDArray[np.uint8]:
         """Independent fair bits, one per byte."""

@@ -297,7 +297,7 @@ def _reject_some(service):
     reports = service.shuffler.store.reports
     claim = reports.claim(1, 60)
     reports.finish(claim, {})
-    assert reports.erase(claim.extents) == []
+    assert reports.segments.erase(claim.extents, reports.needed) == []
 
 
 def test_reports_gathered_after_the_copy_are_copied_whole(service, moments):

@@ -15,6 +15,7 @@ from service.backup_kit import CROWD, Service
 from shoal.service.db import Database
 from shoal.service.db.database import FILE
 from shoal.service.db.files import DiskSpace
+from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreVersionError
 from shoal.service.ops.facts import store_facts
@@ -22,6 +23,7 @@ from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import Batches
 from shoal.service.shuffler.reports import Arrival, Reports, Segments
 from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.shuffler.tables import extents
 
 
 class OldIntake:
@@ -33,8 +35,8 @@ class OldIntake:
         self.segments = Segments(directory / "segments", clock)
         self.surveys = Surveys(self.database, ())
         batches = Batches(self.database, self.surveys, directory, clock, grace=0)
-        space = DiskSpace(directory, 0)
-        self._reports = Reports(self.database, self.surveys, self.segments, batches, space, clock)
+        space, leases = DiskSpace(directory, 0), Leases(self.database, extents, clock)
+        self._reports = Reports(self.database, self.surveys, self.segments, batches, space, leases)
 
     def take(self, survey, report):
         return self._reports.receive([Arrival(survey.id, 0, report)]).new

@@ -104,7 +104,19 @@ class Guarantee(Explained):
             people += f", {self.rounds:,} rounds"
         if self.reports > 1:
             people += f", {self.reports:,} reports each"
-        lower = self._lower_fact()
+        # How far a better analysis could go, and by how much that is less.
+        if self.delta == 0:
+            lower = "δ cannot be below 0"
+        elif self.lower <= 0:
+            lower = "" if self.epsilon else "0"
+        elif self.columns > 1:
+            lower = f"{down(self.lower)}, by one column alone"
+        elif self.rounds > 1:
+            lower = f"{down(self.lower)}: no analysis of the {self.rounds:,} rounds can prove less"
+        else:
+            gap = 1 - self.lower / self.epsilon
+            shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
+            lower = f"{down(self.lower)} ({shown}): no analysis can prove less"
         many = self.rounds * self.columns * self.reports
         each = "each report" if many == 1 else f"one person's {many:,} reports together"
         local = f"local ε0 = {up(self.local_epsilon)}"
@@ -128,20 +140,6 @@ class Guarantee(Explained):
             ),
             warnings=self.warnings,
         )
-
-    def _lower_fact(self) -> str:
-        """How far a better analysis could go, and by how much that is less."""
-        if self.delta == 0:
-            return "δ cannot be below 0"
-        if self.lower <= 0:
-            return "" if self.epsilon else "0"
-        if self.columns > 1:
-            return f"{down(self.lower)}, by one column alone"
-        if self.rounds > 1:
-            return f"{down(self.lower)}: no analysis of the {self.rounds:,} rounds can prove less"
-        gap = 1 - self.lower / self.epsilon
-        shown = f"gap {gap:.1%}" if gap >= _TIGHT else "no gap"
-        return f"{down(self.lower)} ({shown}): no analysis can prove less"
 
     def plot(self, ax: plots.Axes | None = None) -> plots.Axes:
         """The guarantee on its curve δ(ε), if that is known, with the lower bound."""

@@ -490,7 +490,14 @@ def listed_sum(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclo
     peak, weights = listed.weights
     masses = np.append(pair.mass, pair.rest)
     gain = n * float(masses @ np.maximum(values + 2 * ROUNDING * sizes, 0.0)) * math.exp(-peak)
-    error, rest_error = _mass_errors(pair, listed, n)
+    # Errors of the logarithms of the probabilities; and of the rest, where that is apart. Every
+    # mass errs by a few ulps of itself, and the rest by as much as all masses together.
+    rate = ROUNDING * (1 + pair.error / ROUNDING)
+    rest_error = rate * min(1.0, math.fsum(pair.mass))
+    error = _RELATIVE_ERROR + n * rate
+    if listed.implicit == pair.mass.size:
+        error = _RELATIVE_ERROR + listed.most * rate + n * rest_error / pair.rest
+        rest_error = 0.0
     high = float(weights @ np.maximum(sums + noise, 0.0)) * math.exp(error)
     low = float(weights @ np.maximum(sums - noise, 0.0)) * math.exp(-error)
     if rest_error:
@@ -505,18 +512,6 @@ def listed_sum(pair: PairLaw, listed: Draws, *, n: int, epsilon: float) -> Enclo
     high += gain * math.exp(listed.log_tail) * (1 + _RELATIVE_ERROR)
     scale = peak - math.log(n)
     return Enclosure(log(low) + scale, log(high) + scale)
-
-
-def _mass_errors(pair: PairLaw, listed: Draws, n: int) -> tuple[float, float]:
-    """Errors of the logarithms of the probabilities; and of the rest, where that is apart.
-
-    Every mass errs by a few ulps of itself, and the rest by as much as all masses together.
-    """
-    rate = ROUNDING * (1 + pair.error / ROUNDING)
-    rest_error = rate * min(1.0, math.fsum(pair.mass))
-    if listed.implicit < pair.mass.size:
-        return _RELATIVE_ERROR + n * rate, rest_error
-    return _RELATIVE_ERROR + listed.most * rate + n * rest_error / pair.rest, 0.0
 
 
 def _largest_total(n: int, probability: float) -> int:

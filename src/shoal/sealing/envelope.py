@@ -18,6 +18,7 @@ the same ``info``. All envelopes of one kind have one size, whatever is in them.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -91,15 +92,15 @@ class Envelope:
         decrypt, secret = pair.public.suite.hpke.decrypt, pair.secret
         info, header = self._info(pair.public, details), bytes([VERSION, pair.public.number])
 
-        def opened(envelope: bytes) -> bytes | None:
-            if not ours or envelope[:_HEADER_BYTES] != header:
-                return None
-            try:
-                return unpad(decrypt(envelope[_HEADER_BYTES:], secret, info=info))
-            except (InvalidTag, ValueError):  # the latter for small orders and wrong padding too
-                return None
-
-        return [opened(envelope) for envelope in records(body, length=self.size)]
+        messages: list[bytes | None] = []
+        for envelope in records(body, length=self.size):
+            message = None
+            if ours and envelope[:_HEADER_BYTES] == header:
+                # A ValueError for small orders, and for wrong padding too.
+                with suppress(InvalidTag, ValueError):
+                    message = unpad(decrypt(envelope[_HEADER_BYTES:], secret, info=info))
+            messages.append(message)
+        return messages
 
     def _info(self, key: PublicKey, details: bytes) -> bytes:
         purpose = f"shoal/{VERSION} {self.role}".encode() + b"\x00"

@@ -92,7 +92,12 @@ def _written(value: Plain, depth: int) -> str:
         raise InvalidArgumentError("configuration", value, expected)
     match value:
         case str():
-            return _string(value)
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError:
+                expected = "Unicode without lone surrogates"
+                raise InvalidArgumentError("text", value, expected) from None
+            return _TEXT.encode(value)
         case None | bool():
             return _TEXT.encode(value)
         case int():
@@ -106,20 +111,14 @@ def _written(value: Plain, depth: int) -> str:
                 if not isinstance(key, str):
                     raise InvalidArgumentError("key", key, "text")
             ordered = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-            members = (f"{_string(key)}:{_written(value[key], depth - 1)}" for key in ordered)
+            members = (
+                f"{_written(key, depth)}:{_written(value[key], depth - 1)}" for key in ordered
+            )
             return f"{{{','.join(members)}}}"
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
             return f"[{','.join(_written(item, depth - 1) for item in value)}]"
     expected = "plain values: text, numbers, true, false, null, lists and mappings"
     raise InvalidArgumentError("value", value, expected)
-
-
-def _string(value: str) -> str:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidArgumentError("text", value, "Unicode without lone surrogates") from None
-    return _TEXT.encode(value)
 
 
 def _number(value: float) -> str:

@@ -50,13 +50,14 @@ class BatchHeader:
     def __post_init__(self) -> None:
         if not _BATCH.fullmatch(self.batch):
             raise _malformed("a batch named by 32 lower-case hexadecimal digits")
-        for name, (least, most) in _LIMITS.items():
-            _check_count(name, getattr(self, name), least, most)
+        counts = [(name, getattr(self, name), *limits) for name, limits in _LIMITS.items()]
         for section in self.sections:
-            for name, value in zip(_COUNTS, section, strict=True):
-                _check_count(name, value, 1, _LARGEST)
-            if section[0] < self.reports:
-                raise _malformed("a record of every report at least")
+            counts += [(*count, 1, _LARGEST) for count in zip(_COUNTS, section, strict=True)]
+        for name, value, least, most in counts:
+            if type(value) is not int or not least <= value <= most:
+                raise _malformed(f"a whole number {name} from {least} to {most}")
+        if any(records < self.reports for records, _ in self.sections):
+            raise _malformed("a record of every report at least")
 
     @property
     def records(self) -> int:
@@ -92,11 +93,6 @@ class BatchHeader:
         return cls(**{**stored, "survey": survey}, sections=shapes)
 
 
-def _check_count(name: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise _malformed(f"a whole number {name} from {least} to {most}")
-
-
 @dataclass(frozen=True)
 class BatchFile:
     """A batch that was read: its header, and a view of its records one after the other."""
@@ -125,24 +121,19 @@ class BatchFile:
             raise _malformed(f"a whole header of at most {LARGEST_HEADER} bytes")
         header = BatchHeader.from_bytes(bytes(data[start : start + length]))
         body = data[start + length :]
-        batch = cls(header, body)
-        if len(body) != batch.ends[-1]:
+        if len(body) != sum(records * size for records, size in header.sections):
             content = " and ".join(
                 f"{records} records of {size}" for records, size in header.sections
             )
             raise _malformed(f"{content} bytes")
-        return batch
-
-    @property
-    def ends(self) -> list[int]:
-        """Where the sections of the body begin, and where the last one ends."""
-        sizes = (records * size for records, size in self.header.sections)
-        return list(accumulate(sizes, initial=0))
+        return cls(header, body)
 
     @property
     def sections(self) -> list[memoryview]:
         """The records of each question, one after the other."""
-        return [self.body[start:end] for start, end in pairwise(self.ends)]
+        sizes = (records * size for records, size in self.header.sections)
+        ends = accumulate(sizes, initial=0)
+        return [self.body[start:end] for start, end in pairwise(ends)]
 
 
 def _malformed(expected: str) -> MalformedError:

@@ -168,7 +168,12 @@ class Pool(AbstractContextManager["Pool"]):
             if not sections:
                 continue
             rows = _rows([opened[place] or b"" for place in places], length)
-            heads = np.concatenate([_heads(rows, section) for section in sections], axis=1)
+            # Of every section the records of each report.
+            cut = [
+                rows[:, each.start : each.end].reshape(len(rows), each.slots, each.record_bytes)
+                for each in sections
+            ]
+            heads = np.concatenate([records[:, :, :HEADER_BYTES] for records in cut], axis=1)
             # A report whose messages are for several keys would tell them from others.
             alike = (heads == heads[:, :1]).all(axis=(1, 2)) & (heads[:, 0, 0] == VERSION)
             keys = heads[:, 0, 1]
@@ -176,11 +181,16 @@ class Pool(AbstractContextManager["Pool"]):
                 alike &= np.isin(keys, np.array(sorted(known), dtype=np.int64))
             fits[places] = alike
             for key in np.unique(keys[alike]).tolist():
-                mine = rows[alike & (keys == key)]
-                parts[key].append(_apart(mine, sections))
-                counts[key] += len(mine)
+                mine = alike & (keys == key)
+                # Every section in an order of its own.
+                parts[key].append(b"".join(_mixed(records[mine]).tobytes() for records in cut))
+                counts[key] += int(mine.sum())
+        by_key = {key: b"".join(parts[key]) for key in sorted(parts)}
+        if wire.absent is not None:  # they come by their sizes, which no order shows
+            size = wire.sections[0].record_bytes
+            by_key = {key: _mixed(_rows([each], size)).tobytes() for key, each in by_key.items()}
         return OpenedReports(
-            by_key={key: _joined(parts[key], wire) for key in sorted(parts)},
+            by_key=by_key,
             counts=dict(counts),
             rejected=len(fits) - int(fits.sum()),
             unopened=_rows([body], wire.report_bytes)[~fits].tobytes(),
@@ -242,25 +252,6 @@ def _pieces(body: bytes, size: int, width: int) -> Iterator[bytes]:
 
 def _rows(parts: list[bytes], length: int) -> Rows:
     return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, length)
-
-
-def _heads(rows: Rows, section: Section) -> Rows:
-    """The headers of a section's records, report by report."""
-    shape = (len(rows), section.slots, section.record_bytes)
-    return rows[:, section.start : section.end].reshape(shape)[:, :, :HEADER_BYTES]
-
-
-def _apart(rows: Rows, sections: Iterable[Section]) -> bytes:
-    """Opened reports cut into their sections, each in an order of its own."""
-    cut = (rows[:, section.start : section.end] for section in sections)
-    return b"".join(_mixed(section).tobytes() for section in cut)
-
-
-def _joined(parts: list[bytes], wire: Wire) -> bytes:
-    """Reports of one key; those that leave slots out come by their sizes, which no order shows."""
-    if wire.absent is None:
-        return parts[0]
-    return _mixed(_rows(parts, wire.sections[0].record_bytes)).tobytes()
 
 
 def _mixed(rows: Rows) -> Rows:

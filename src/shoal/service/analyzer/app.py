@@ -52,17 +52,12 @@ def no_pages(_analyzer: AnalyzerPages) -> Sequence[BaseRoute]:
 
 
 @dataclass(kw_only=True)
-class Handlers:
+class Handlers(requests.PartyHandlers):
     """The endpoints, and what they share."""
 
     store: AnalyzerStore
-    keyring: Keyring
     public_results: bool
     cache: ResultCache = field(default_factory=ResultCache)
-
-    async def keys(self, _request: Request) -> Response:
-        """The signed list of public keys, the same bytes for everybody."""
-        return await requests.key_list(self.keyring)
 
     async def shuffler_keys(self, request: Request) -> Response:
         """The newest list of keys that a shuffler showed to this analyzer."""

@@ -267,19 +267,18 @@ class Collections:
         One that never comes keeps its key for a time only, or a shuffler could keep keys alive by
         announcing what it does not have.
         """
-        columns = collections.c
+        columns, now = collections.c, self.leases.clock()
         query = sa.select(columns.survey, columns.key, columns.state).where(
             columns.state.in_([REQUESTED, RECEIVED]), columns.key.is_not(None)
         )
         with self.database.read() as connection:
             rows = connection.execute(query.distinct()).all()
+        asked = {row.survey for row in rows if row.state == REQUESTED}
+        surveys = {number: self.surveys.numbered(number).survey for number in asked}
+        ends = {number: each.not_after + each.batches.max_age for number, each in surveys.items()}
         return frozenset(
-            row.key for row in rows if row.state == RECEIVED or not self._is_past(row.survey)
+            row.key for row in rows if row.state == RECEIVED or now <= ends[row.survey] + LATEST
         )
-
-    def _is_past(self, number: int) -> bool:
-        survey = self.surveys.numbered(number).survey
-        return self.leases.clock() > survey.not_after + survey.batches.max_age + LATEST
 
 
 def _is(survey: int, batch: str) -> sa.ColumnElement[bool]:

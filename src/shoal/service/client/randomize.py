@@ -274,22 +274,17 @@ def draw(
             codes = table[coins].tobytes()
     if not taking_part.size:
         return Drawn(len(values), 0, b"")
-    people = int(taking_part.size)
+    people, columns = int(taking_part.size), [taking_part]
+    if survey.several:
+        columns = [np.ascontiguousarray(taking_part[each.name]) for each in survey.questions]
     sections = [
         np.asarray(
             device.encode(device.randomize(column, randomness=randomness))  # type: ignore[arg-type]
         ).reshape(people, -1)
-        for device, column in zip(survey.devices, _columns(survey, taking_part), strict=True)
+        for device, column in zip(survey.devices, columns, strict=True)
     ]
     messages = np.ascontiguousarray(np.concatenate(sections, axis=1)).tobytes()
     return Drawn(len(values), people, messages, codes)
-
-
-def _columns(survey: Survey, values: Values) -> Iterable[Values]:
-    """What everybody answers, question by question."""
-    if not survey.several:
-        return [values]
-    return [np.ascontiguousarray(values[question.name]) for question in survey.questions]
 
 
 def seal_many(

@@ -78,17 +78,16 @@ class Database:
         if not in_file and self.dialect != POSTGRESQL:
             shown = parsed.render_as_string(hide_password=True)
             raise InvalidArgumentError("url", shown, expected)
-        self._files: _OpenFiles | None = None
+        path = Path(str(parsed.database))
+        self.files = _OpenFiles(path)  # of a server's nothing is ever open here
         if in_file:
-            path = Path(str(parsed.database))
             with files.disk("opening the database"):
                 # SQLite gives its journals the same permissions.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 files.sync_directory(path.parent)
             self._engine = _sqlite(parsed.set(drivername=SQLITE), timeout)
-            self._files = _OpenFiles(path)
-            sa.event.listen(self._engine, "connect", self._files.opened)
-            sa.event.listen(self._engine, "close", self._files.closed)
+            sa.event.listen(self._engine, "connect", self.files.opened)
+            sa.event.listen(self._engine, "close", self.files.closed)
         elif find_spec("psycopg") is None:
             raise MissingExtraError("a PostgreSQL store", "postgres")
         else:
@@ -100,7 +99,7 @@ class Database:
         """A transaction that may change things: all of it is durable afterwards, or none."""
         with self._translated("writing"), self._writer.begin() as connection:
             yield connection
-        self.check_files("writing")  # after the commit: nobody was told of it yet
+        self.files.check("writing")  # after the commit: nobody was told of it yet
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -175,12 +174,7 @@ class Database:
         if revision != newest:
             advice = "start it with --migrate, or see 'shoal doctor'"
             raise StoreVersionError(migrations.shown(revision), migrations.shown(newest), advice)
-        self.check_files("reading")
-
-    def check_files(self, doing: str) -> None:
-        """Refuse to go on if what is open is not what has the database's name any more."""
-        if self._files is not None:
-            self._files.check(doing)
+        self.files.check("reading")
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -362,7 +356,7 @@ class StoreId:
         A database whose own files are gone is as little to be relied on, though it still answers.
         """
         name, label, _ = self._names()
-        self.database.check_files("looking at the store")
+        self.database.files.check("looking at the store")
         if label != name:
             raise self._refusal(label)
 

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from shoal import randomness
 from shoal.service.errors import StoreUnavailableError
+from shoal.service.keyring import secrets
 
 LEAST_FREE = 64 << 20  # bytes; below, nothing more is taken in
 _FRESH = 1.0  # seconds
 _NAME_WORDS = 2  # 128 bits
 sync_data = getattr(os, "fdatasync", os.fsync)  # waits until a file's bytes are on the disk
+sync_directory = secrets.sync_directory  # and until the names in a directory are
 
 
 def fresh_name() -> str:
@@ -65,15 +67,6 @@ def write_durably(path: Path, data: bytes) -> None:
     try:
         write_all(file, [data])
         forget_time(file)
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk."""
-    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
         os.fsync(file)
     finally:
         os.close(file)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -80,6 +81,12 @@ def operations(document: Document) -> Iterator[Operation]:
             yield Operation(path, frozenset({name.upper(), *head}), about)
 
 
+async def _charged(addresses: Addresses, handler: Handler, request: Request) -> Response:
+    """The answer of a handler to who may ask; who that was is known to it by the networks."""
+    request.state.networks = addresses.charge(addresses.sender(request.scope), 1)
+    return await handler(request)
+
+
 class Application(Starlette):
     """The routes of the operations and of their document, and ``pages`` that it does not have.
 
@@ -108,19 +115,12 @@ class Application(Starlette):
             return answer_to(error, observe)
 
         limited = addresses or Addresses(Limits())
-
-        def charged(handler: Handler) -> Handler:
-            async def answer(request: Request) -> Response:
-                request.state.networks = limited.charge(limited.sender(request.scope), 1)
-                return await handler(request)
-
-            return answer
-
         routes: list[BaseRoute] = [Route(DOCUMENT_PATH, openapi)]
         methods: dict[str, set[str]] = {path: {"GET", "HEAD"} for path in shared}
         for operation in operations(document):
             name = operation.document["operationId"]
-            route = Route(operation.path, charged(getattr(handlers, name)), name=name)
+            answer = partial(_charged, limited, getattr(handlers, name))
+            route = Route(operation.path, answer, name=name)
             route.methods = set(operation.methods)
             routes.append(route)
             if operation.document.get("x-cross-origin"):

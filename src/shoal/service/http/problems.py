@@ -147,23 +147,18 @@ NO_TOKEN = Problem(
 
 def answer_to(error: Exception, observe: Observe = unobserved) -> Response:
     """The answer to a request that failed."""
-    problem = _problem(error)
+    match error:
+        case ProblemError():
+            problem = error.problem
+        case ShoalError():
+            problem = problem_of(error)
+        case HTTPException():
+            kind, detail = _OF_THE_FRAMEWORK.get(error.status_code, ("refused", error.detail))
+            problem = Problem(kind, error.status_code, detail, headers=error.headers or {})
+        case _:
+            detail = "this is a fault of the service; the request may be sent again"
+            problem = Problem("internal", 500, detail)
     observe("refused_requests", 1, problem.kind)
     if problem.status >= 500:
         _log.warning(problem.kind, exc_info=error)
     return problem.response()
-
-
-def _problem(error: Exception) -> Problem:
-    match error:
-        case ProblemError():
-            return error.problem
-        case ShoalError():
-            return problem_of(error)
-        case HTTPException():
-            kind, detail = _OF_THE_FRAMEWORK.get(error.status_code, ("refused", error.detail))
-            headers = error.headers or {}
-            return Problem(kind, error.status_code, detail, headers=headers)
-        case _:
-            detail = "this is a fault of the service; the request may be sent again"
-            return Problem("internal", 500, detail)

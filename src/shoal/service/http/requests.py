@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from starlette.concurrency import run_in_threadpool
@@ -64,10 +65,16 @@ def bearer(request: Request) -> str:
     return token
 
 
-async def key_list(keyring: Keyring) -> Response:
-    """The signed list of public keys, the same bytes for everybody."""
-    body = await run_in_threadpool(keyring.document)
-    return Response(body, media_type=JSON, headers=KEPT)
+@dataclass(kw_only=True)
+class PartyHandlers:
+    """The endpoints that both services have."""
+
+    keyring: Keyring
+
+    async def keys(self, _request: Request) -> Response:
+        """The signed list of public keys, the same bytes for everybody."""
+        body = await run_in_threadpool(self.keyring.document)
+        return Response(body, media_type=JSON, headers=KEPT)
 
 
 def configuration(survey: bytes) -> Response:

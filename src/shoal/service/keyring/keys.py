@@ -26,6 +26,7 @@ from shoal.service.keyring import rotation
 from shoal.service.keyring.errors import DamagedKeyringError, KeyGoneError, KeyringError
 from shoal.service.keyring.key_list import (
     FUTURE_TOLERANCE,
+    HOUR,
     SECRET_BYTES,
     Identity,
     KeyInfo,
@@ -505,7 +506,14 @@ class Keyring:
         ring = self._newest.ring
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
         strays = set(self._secrets.numbers()) - ring.alive
-        due = rotation.is_due(ring, now, needed()) or any(each < ring.unused for each in strays)
+        states = [key.state for key in ring.keys]
+        looked = [key.state for key in rotation.passed(ring, now, needed()).keys]
+        remembered = 0 <= now - ring.looked < min(HOUR, ring.schedule.believed)
+        due = (  # a look would change a state, or is worth remembering, or a secret is left over
+            looked != states
+            or (KeyState.EXPIRED in states and not remembered)
+            or any(each < ring.unused for each in strays)
+        )
         to_sign = self._secrets.can_sign and (
             strays
             or self._index.is_stale(now)

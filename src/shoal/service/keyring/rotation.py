@@ -198,15 +198,6 @@ def settled(ring: Ring, now: int) -> Ring:
     return replace(ring, keys=tuple(keys))
 
 
-def is_due(ring: Ring, now: int, keep: Collection[int] = ()) -> bool:
-    """Whether a look at the ring would change a state, or is worth remembering."""
-    looked = passed(ring, now, keep)
-    if [key.state for key in looked.keys] != [key.state for key in ring.keys]:
-        return True
-    waiting = any(key.state is KeyState.EXPIRED for key in ring.keys)
-    return waiting and not 0 <= now - ring.looked < min(HOUR, ring.schedule.believed)
-
-
 def needs_replacement(ring: Ring, number: int) -> str | None:
     """The suite that would have no key in use, nor one to come, without this key."""
     suite = _known(ring, number).suite

@@ -165,7 +165,7 @@ def shred(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make names in a directory durable."""
+    """Wait until the names in a directory are on the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -99,8 +99,18 @@ def acceptable(name: str, value: object) -> bool:
 
 
 def described(error: BaseException) -> dict[str, object]:
-    """The type of an exception, of its cause, and where it was raised; never its text."""
-    values: dict[str, object] = {"error": type(error).__name__, "place": _raised(error)}
+    """The type of an exception, of its cause, and where it was raised; never its text.
+
+    That is the innermost place of our own code, or of anybody's.
+    """
+    values: dict[str, object] = {"error": type(error).__name__, "place": "unknown"}
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    if frames:
+        frame = (inside or frames)[-1]
+        path = Path(frame.filename)
+        name = str(path.relative_to(_PACKAGE)) if inside else path.name
+        values["place"] = f"{name}:{frame.lineno}:{frame.name}"
     cause = error.__cause__ or error.__context__
     if cause is not None:
         values["cause"] = type(cause).__name__
@@ -108,18 +118,6 @@ def described(error: BaseException) -> dict[str, object]:
         if isinstance(each, OSError) and each.errno is not None:
             values["errno"] = errno.errorcode.get(each.errno, "EUNKNOWN")
     return _allowed(values)
-
-
-def _raised(error: BaseException) -> str:
-    """The innermost place of our own code, or of anybody's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "unknown"
-    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
-    frame = (inside or frames)[-1]
-    path = Path(frame.filename)
-    name = str(path.relative_to(_PACKAGE)) if inside else path.name
-    return f"{name}:{frame.lineno}:{frame.name}"
 
 
 class Repeats(logging.Filter):

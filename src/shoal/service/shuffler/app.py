@@ -43,15 +43,11 @@ _PIECE = 1 << 20
 
 
 @dataclass(kw_only=True)
-class Handlers:
+class Handlers(requests.PartyHandlers):
     """The endpoints, and what they share."""
 
     store: ShufflerStore
     intake: Intake
-
-    async def keys(self, _request: Request) -> Response:
-        """The signed list of public keys, the same bytes for everybody."""
-        return await requests.key_list(self.intake.keyring)
 
     async def analyzer_keys(self, request: Request) -> Response:
         """The survey's analyzer's signed list of keys, the same bytes for everybody."""
@@ -174,7 +170,7 @@ def shuffler_app(
         await run_in_threadpool(store.close)
 
     document = openapi.read(__file__)
-    handlers = Handlers(store=store, intake=intake)
+    handlers = Handlers(keyring=keyring, store=store, intake=intake)
     app = IntakeApplication(
         document, handlers, addresses=intake.addresses, observe=observe, lifespan=lifespan
     )

@@ -98,19 +98,15 @@ class SealedBatch:
     """A closed batch that nobody else shuffles while the lease lasts.
 
     Its records are in ``parts``; the shuffled file, which begins with ``header``, is written to
-    ``draft``.
+    ``draft``. Records that are added to those of the parts are in ``filling`` meanwhile.
     """
 
     header: BatchHeader
     owner: str
     parts: tuple[Path, ...]
     draft: Path
+    filling: Path
     rows: int = 1  # that are leased
-
-    @property
-    def filling(self) -> Path:
-        """Where the records are that are added to those of the parts, meanwhile."""
-        return self.draft.with_suffix(".filling")
 
 
 @dataclass(frozen=True)
@@ -287,6 +283,7 @@ class Batches:
             ).all()
         survey = self._surveys.numbered(row.survey)
         paths = tuple(self.parts_directory / name for name in names)
+        draft = self.files_directory / f"{row.id}-{lease['owner']}.draft"
         return SealedBatch(
             header=BatchHeader(
                 survey=survey.survey.id,
@@ -297,7 +294,8 @@ class Batches:
             ),
             owner=lease["owner"],
             parts=paths,
-            draft=self.files_directory / f"{row.id}-{lease['owner']}.draft",
+            draft=draft,
+            filling=draft.with_suffix(".filling"),
         )
 
     def finish(self, batch: SealedBatch, digest: str) -> None:

@@ -373,9 +373,9 @@ class Intake:
         except Exception as error:  # noqa: BLE001 - every request is answered, whatever it was
             answer = answer_to(error, self.observe)
             defect = None if isinstance(error, ProblemError | ShoalError) else error
-        # A copy: outer layers may write into it.
-        start = {**_ONE_KEPT_START} if answer is _ONE_KEPT else _start_of(answer)
-        await send(start)
+        headers = [*answer.raw_headers, *EVERYBODY]
+        status = answer.status_code
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
         if defect is not None:
             raise defect  # for the server's log
@@ -403,10 +403,4 @@ def small(document: Mapping[str, Plain], status: int = 200) -> Response:
     return Response(body, status, media_type=JSON, headers=requests.NOT_KEPT)
 
 
-def _start_of(answer: Response) -> dict[str, object]:
-    headers = [*answer.raw_headers, *EVERYBODY]
-    return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
-
-
 _ONE_KEPT = small({"reports": 1, "refused": []}, 202)
-_ONE_KEPT_START = _start_of(_ONE_KEPT)

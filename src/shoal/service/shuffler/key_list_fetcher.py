@@ -30,24 +30,10 @@ LOOK = 2.0  # seconds between two looks at what is due
 DEADLINE = 15.0  # seconds that one list may take
 _SOON, _LATEST = 1, 600  # seconds until it is tried again
 _DOUBLINGS = 10
+_NEVER = (-HOUR, 0)  # asked, and failed
 _PATH = "/v1/keys"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Visit:
-    """When a party was asked, and how often in a row that failed."""
-
-    at: int
-    failures: int
-
-    def is_over(self, now: int) -> bool:
-        """Whether it is time for the next; also if the clock was set back."""
-        wait = HOUR
-        if self.failures:
-            wait = min(_LATEST, _SOON << min(self.failures - 1, _DOUBLINGS))
-        return not 0 <= now - self.at < wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +46,8 @@ class KeyListFetcher:
     store: ShufflerStore
     clock: Clock = system_clock
     transport: httpx.AsyncBaseTransport | None = None
-    _visits: dict[Party, _Visit] = field(default_factory=dict, init=False)
+    # When a party was asked, and how often in a row that failed.
+    _visits: dict[Party, tuple[int, int]] = field(default_factory=dict, init=False)
 
     def run(self, stop: Event) -> None:
         """Fetch what is due, until asked to stop; nothing that goes wrong ends it."""
@@ -77,10 +64,11 @@ class KeyListFetcher:
         now, new = self.clock(), 0
         open_ones = [survey for survey in self.store.surveys.all() if now <= survey.not_after]
         for party, survey in {survey.analyzer: survey for survey in open_ones}.items():
-            last, about = self._visits.get(party), {"survey": str(survey.id)}
-            if stop.is_set() or (last is not None and not last.is_over(now)):
+            about, (asked, failures) = {"survey": str(survey.id)}, self._visits.get(party, _NEVER)
+            wait = min(_LATEST, _SOON << min(failures - 1, _DOUBLINGS)) if failures else HOUR
+            if stop.is_set() or 0 <= now - asked < wait:  # a clock that was set back waits for none
                 continue
-            failures = last.failures + 1 if last else 1
+            failures += 1
             try:
                 document = outgoing.whole(
                     party.url + _PATH,
@@ -101,5 +89,5 @@ class KeyListFetcher:
             except ShoalError as error:
                 reason = {**about, "reason": type(error).__name__}
                 _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
-            self._visits[party] = _Visit(self.clock(), failures)
+            self._visits[party] = self.clock(), failures
         return new

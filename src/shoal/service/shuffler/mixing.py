@@ -169,7 +169,14 @@ class _Mixer:
         """Write the records of files in a uniformly random order."""
         total = sum(file.number for file in files)
         if total <= self.fits:
-            self._mix_in_memory(files, total)
+            rows, start = np.empty((total, self.length), dtype=np.uint8), 0
+            for each in files:
+                with each.reading() as file:
+                    _read_into(file, rows[start : start + each.number])
+                start += each.number
+            order = self.randomness.permutation(total)
+            for start in range(0, total, self.block):
+                self.out.write(rows.take(order[start : start + self.block], axis=0))
             return
         # Twice as many as needed: hardly any bucket will be too large.
         wanted = 1 << (2 * total // self.fits).bit_length()
@@ -182,17 +189,6 @@ class _Mixer:
             for bucket, count in zip(buckets, counts.tolist(), strict=True):
                 self.mix([_Records(partial(_rewound, bucket), count)])
                 bucket.close()  # frees the disk at once
-
-    def _mix_in_memory(self, files: Sequence[_Records], total: int) -> None:
-        rows = np.empty((total, self.length), dtype=np.uint8)
-        start = 0
-        for each in files:
-            with each.reading() as file:
-                _read_into(file, rows[start : start + each.number])
-            start += each.number
-        order = self.randomness.permutation(total)
-        for start in range(0, total, self.block):
-            self.out.write(rows.take(order[start : start + self.block], axis=0))
 
     def _spread(
         self, files: Sequence[_Records], buckets: Sequence[IO[bytes]]

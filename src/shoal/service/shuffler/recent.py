@@ -60,13 +60,9 @@ def mixed(wire: Wire, parts: Sequence[Part], randomness: Randomness | None = Non
         rows = np.frombuffer(joined, dtype=np.uint8).reshape(-1, section.record_bytes)
         sections.append(rows[drawn.permutation(len(rows))])
     if reports < FULL:
-        return [(_joined(sections), reports)]
+        return [(b"".join(rows.tobytes() for rows in sections), reports)]
     # Of every section alike; where reports leave slots out, as many of the records.
-    first = [len(rows) * CROWD // reports for rows in sections]
-    leaving = _joined([rows[end:] for rows, end in zip(sections, first, strict=True)])
-    small = _joined([rows[:end] for rows, end in zip(sections, first, strict=True)])
+    cut = [(rows, len(rows) * CROWD // reports) for rows in sections]
+    small = b"".join(rows[:end].tobytes() for rows, end in cut)
+    leaving = b"".join(rows[end:].tobytes() for rows, end in cut)
     return [(small, CROWD), (leaving, reports - CROWD)]
-
-
-def _joined(sections: Iterable[np.ndarray]) -> bytes:
-    return b"".join(rows.tobytes() for rows in sections)

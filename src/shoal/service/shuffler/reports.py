@@ -156,12 +156,7 @@ class Reports:
     segments: Segments
     batches: Batches
     space: DiskSpace
-    clock: Clock
-
-    @property
-    def leases(self) -> Leases:
-        """Of the extents."""
-        return Leases(self.database, extents, self.clock)
+    leases: Leases  # of the extents
 
     def receive(self, arrivals: Sequence[Arrival]) -> Received:
         """Make reports durable, each one once, if their codes admit them."""
@@ -181,7 +176,8 @@ class Reports:
                 taken = [group for group in groups.values() if group.tags]
                 failpoints.reached("intake.before-segment")
                 if taken:
-                    self._refer(connection, taken, append([group.body for group in taken]))
+                    written = append([report for group in taken for report in group.reports])
+                    self._refer(connection, taken, written)
             failpoints.reached("intake.after-commit")
         new = sum(group.new for group in groups.values())
         if not any(group.refused for group in groups.values()):  # nearly always
@@ -477,15 +473,7 @@ class Reports:
         self.database.shrink(connection)
         return moved
 
-    def erase(self, gathered: Iterable[Extent], *, wait: bool = False) -> list[Extent]:
-        """Erase what nobody refers to any more; what others have locked, and is to be erased."""
-        return self.segments.erase(gathered, self._needed, wait=wait)
-
-    def collect_segments(self) -> int:
-        """Delete the segments that a crash left; how many."""
-        return self.segments.collect(self._needed)
-
-    def _needed(self, names: Collection[str]) -> set[str]:
+    def needed(self, names: Collection[str]) -> set[str]:
         """Segments that are referred to, or that a transaction of the server may refer to soon.
 
         In the other order: what ended in between is referred to by then.
@@ -580,7 +568,7 @@ class _Group:
         self.key = key
         self.extent = int(randomness.secure().words(1)[0] >> 1)
         self.tags: list[bytes] = []
-        self._reports: list[bytes] = []
+        self.reports: list[bytes] = []
         self._codes: list[bytes] = []
         self.refused: dict[str, list[int]] = {}
         self.new = 0
@@ -592,15 +580,10 @@ class _Group:
         if len(codes) != len(tags) * size:
             raise InvalidArgumentError("codes", len(codes), f"{len(tags)} codes of {size} bytes")
         self.tags += tags
-        self._reports.append(arrival.reports)
+        self.reports.append(arrival.reports)
         if size:
             self._codes.append(codes)
         return start, len(self.tags)
-
-    @property
-    def body(self) -> bytes:
-        """The reports, one after the other."""
-        return b"".join(self._reports)
 
     @property
     def codes(self) -> bytes:
@@ -613,7 +596,8 @@ class _Group:
             return b""
         chosen, codes = set(positions), self.codes
         others = [at for at in range(len(self.tags)) if at not in chosen]
-        self._reports = [_picked(self.body, self.row.wire.report_bytes, positions)]
+        size = self.row.wire.report_bytes
+        self.reports = [_picked(b"".join(self.reports), size, positions)]
         self._codes = [_picked(codes, CODE_BYTES, positions)]
         self.tags = [self.tags[at] for at in positions]
         return _picked(codes, CODE_BYTES, others)

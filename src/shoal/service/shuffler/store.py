@@ -18,6 +18,7 @@ from shoal.service.db import files
 from shoal.service.db.database import POSTGRESQL, Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
+from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
 from shoal.service.db.tables import surveys as survey_rows
 from shoal.service.db.tables import tokens
@@ -64,7 +65,7 @@ class ShufflerStore:
     ) -> None:
         database.require(TREE)
         self.id = StoreId(database, files.create_directory(directory))
-        self.id.settle(holds=_holds(directory), refers=_refers(database))
+        self.id.settle(**_found(directory, database))
         self._database = database
         self._clock = clock
         self._segments = Segments(directory / "segments", clock, grace=grace)
@@ -74,8 +75,14 @@ class ShufflerStore:
         self.key_lists = KeyLists(database, clock)
         self.batches = Batches(database, self.surveys, directory, clock, grace=grace)
         self.progress = ProgressCache(database, self.surveys, clock)
-        space = DiskSpace(directory, least_free)
-        self.reports = Reports(database, self.surveys, self._segments, self.batches, space, clock)
+        self.reports = Reports(
+            database,
+            self.surveys,
+            self._segments,
+            self.batches,
+            DiskSpace(directory, least_free),
+            Leases(database, extents, clock),
+        )
         self.garbage = Garbage(
             database, self.reports, self.batches, GracePeriod(grace), GracePeriod(grace)
         )
@@ -106,7 +113,7 @@ class ShufflerStore:
                 connection.execute(table.delete().where(table.c.survey == row.number))
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         # Whatever a crash leaves of the files is nobody's: the worker deletes it within the hour.
-        self.reports.erase(waiting, wait=True)
+        self._segments.erase(waiting, self.reports.needed, wait=True)
         counts |= {"waiting": len(waiting), "batches": len(ids)}
         counts["files"] = self.batches.remove_files(names, ids)
         postgresql = self._database.dialect == POSTGRESQL
@@ -117,18 +124,14 @@ class ShufflerStore:
         self._segments.close()
 
 
-def _holds(directory: Path) -> bool:
-    """Whether there are reports in a directory, in whatever form."""
+def _found(directory: Path, database: Database) -> dict[str, bool]:
+    """Whether a directory holds reports, in whatever form, and the database refers to any."""
     directories = (directory / name for name in ("segments", "parts", "batches"))
     with files.disk("looking at the directory"):
-        return any(any(each.iterdir()) for each in directories if each.is_dir())
-
-
-def _refers(database: Database) -> bool:
-    """Whether the database says that there are."""
+        holds = any(any(each.iterdir()) for each in directories if each.is_dir())
     files_of = batches.c.state.in_((SHUFFLED, RELEASED))
     with database.read() as connection:
-        return any(
+        refers = any(
             connection.scalar(sa.select(query.exists()))
             for query in (
                 sa.select(extents.c.id),
@@ -136,6 +139,7 @@ def _refers(database: Database) -> bool:
                 sa.select(batches.c.id).where(files_of),
             )
         )
+    return {"holds": holds, "refers": refers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +159,8 @@ class Garbage:
 
     def collect(self) -> int:
         """Delete them; how many."""
-        self.database.check_files("deleting files")  # one that is gone refers to nothing new
-        segments = self.reports.collect_segments()
+        self.database.files.check("deleting files")  # one that is gone refers to nothing new
+        segments = self.reports.segments.collect(self.reports.needed)
         return segments + self._collect_parts() + self._collect_batches()
 
     def _collect_parts(self) -> int:

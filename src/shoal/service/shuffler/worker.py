@@ -266,7 +266,7 @@ class ShufflerWorker:
         reports, now = self.store.reports, self.monotonic()
         try:
             if self._unerased:
-                self._unerased = reports.erase(self._unerased)
+                self._unerased = reports.segments.erase(self._unerased, reports.needed)
             if self._unswept and now >= self._next_sweep:
                 self._next_sweep = now + _SWEEP
                 self._unswept = not reports.sweep()

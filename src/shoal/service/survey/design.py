@@ -212,8 +212,13 @@ class Design:
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """What every device runs for each question: together they spend the whole budget."""
-        if len(self.questions) < 2:
-            return (self._alone.device,)
+        if not self.questions:
+            return (self.device,)
+        if len(self.questions) == 1:  # nobody skips that, and it needs no name
+            (only,) = self.questions
+            choose, k = only.choose or self.choose, cells(only.answers, only.groups) or None
+            alone = replace(self, questions=(), categories=k, bounds=only.bounds, choose=choose)
+            return alone.devices
         people = {
             "n": self.crowd,
             "local_epsilon_cap": min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL),
@@ -235,15 +240,6 @@ class Design:
         delta = self.terms.delta_taking_part
         made = joint.plan_together(parts, epsilon=self.epsilon, delta=delta)
         return tuple(each.randomizer for each in made.plans)
-
-    @property
-    def _alone(self) -> Design:
-        """The same, of a list with one question: nobody skips that, and it needs no name."""
-        if not self.questions:
-            return self
-        (only,) = self.questions
-        choose, categories = only.choose or self.choose, cells(only.answers, only.groups) or None
-        return replace(self, questions=(), categories=categories, bounds=only.bounds, choose=choose)
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
