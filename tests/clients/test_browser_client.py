@@ -20,7 +20,7 @@ from browser_kit import chromium, node
 from factories import example
 from repository import ROOT
 from service.live import live, quick_directory
-from service.test_survey_texts import APART, HIDDEN, SHOWN, TWINS
+from service.test_survey_texts import APART, HIDDEN, SHOWN, SKIPPING, TWINS
 from shoal.errors import InvalidArgumentError
 from shoal.protocols.base import UnevenMechanism
 from shoal.protocols.carriers import CarrierHistogram
@@ -621,6 +621,10 @@ def several_changed():
         [first, first | {"name": 1}],
         [first, first | {"name": "x", "answers": ["a", "b", "c"]}],
         [first, first | {"name": "x", "answers": ["a", NONE]}],
+        *(
+            [first, first | {"name": "x", "answers": ["a", text, NONE]}]
+            for text in ("b", "B", *SKIPPING)
+        ),
         [first, second | {"answers": [NONE]}],
         [first, second | {"more": 1}],
         [first, second | {"slots": 2}],

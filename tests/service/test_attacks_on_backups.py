@@ -265,6 +265,14 @@ def test_what_may_be_lost_is_entered_in_every_database(tmp_path, store_urls, kin
         "opened": 1,
     }
     assert ledger.entries(survey.id) == []
+    # It can be removed, and comes back with what it may have cost.
+    spent, store = ledger.spent(survey.id), analyzer.store
+    assert not store.surveys.taken(survey.id)
+    store.surveys.remove(survey.id)
+    analyzer.asking(name="another")
+    store.surveys.add(survey)
+    assert store.surveys.get(survey.id) == survey
+    assert ledger.spent(survey.id) == spent
     analyzer.close()
 
 

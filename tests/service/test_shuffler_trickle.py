@@ -37,6 +37,7 @@ from shoal.service.errors import MissingFileError, StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool, tags_of
 from shoal.service.ops.backup import BackupError, back_up
+from shoal.service.ops.facts import store_facts
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler import recent, reports
@@ -490,16 +491,13 @@ def test_what_comes_when_a_batch_closes_is_the_next_one_s(trickle, monkeypatch):
     assert sorted(trickle.rows("SELECT state, valid FROM batches")) == [("OPEN", 1), ("SEALED", 20)]
 
 
-@pytest.mark.parametrize("wrong", [None, b"cut short"])
-def test_a_part_that_is_gone_or_not_whole_is_waited_for(trickle, wrong):
+def test_a_part_that_is_gone_is_waited_for(trickle):
     """Reports that come meanwhile stay where they are, and none is blamed."""
     trickle.come(0)
     trickle.gather()
     ((path, _),) = trickle.parts().items()
     content = path.read_bytes()
     path.unlink()
-    if wrong is not None:
-        path.write_bytes(wrong)
     trickle.come(1)
     claim = trickle.store.reports.claim(1, 5)
     opened = {3: trickle.records[1]}
@@ -514,6 +512,34 @@ def test_a_part_that_is_gone_or_not_whole_is_waited_for(trickle, wrong):
     trickle.gather()
     (found,) = trickle.parts().values()
     assert found == set(trickle.records.values())
+
+
+@pytest.mark.parametrize(
+    "change", [lambda part: part[:-1], lambda part: part[:0], lambda part: part * 2]
+)
+def test_a_part_that_is_not_whole_is_lost_and_the_batch_goes_on(trickle, caplog, change):
+    for person in range(3):
+        trickle.come(person)
+    trickle.gather()
+    ((path, _),) = trickle.parts().items()
+    path.write_bytes(change(path.read_bytes()))
+    trickle.come(3)
+    trickle.gather()
+    trickle.come(4)
+    trickle.gather()
+    (found,) = trickle.parts().values()
+    assert found == {trickle.records[person] for person in (3, 4)}
+    assert not path.exists()
+    assert trickle.rows("SELECT valid FROM batches") == [(2,)]
+    assert trickle.shuffler.tallies() == {"opened": 5, "damaged": 3}
+    assert [each.levelname for each in caplog.records if each.msg == "reports_damaged"] == ["ERROR"]
+    home = Home(directory=trickle.directory, role="shuffler", store=trickle.url)
+    facts = store_facts(home, trickle.shuffler.database, None)
+    (opening,) = [fact for fact in facts if fact.name == "opening"]
+    (told,) = [each for each in opening.findings() if each.check == "damaged reports"]
+    assert told.detail.startswith("3 reports changed on the disk")
+    for person in range(3):  # what was lost stays spent
+        assert trickle.receive([trickle.reports[person] + trickle.code(person)]) == (0, {})
 
 
 def gather_once(directory, url, now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from factories import ANSWERS, example, several
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import visible
 from shoal.service.survey import Survey
+from shoal.service.survey.design import QuestionDesign
 from shoal.service.survey.document import SurveyFileError, read_survey
 from shoal.service.survey.texts import check_question, check_texts, similar
 
@@ -55,6 +57,9 @@ TWINS = [
     ("AHA", "ΑΗΑ"),  # Greek
     ("Coca", "Сосa"),
     ("so", "sօ"),  # Armenian
+    ("p\u0430y", "\u0440\u0430y"),  # both of Latin and Cyrillic letters
+    ("\u0443\u0441", "\u04af\u0441"),  # both Cyrillic
+    ("❤", "❤\ufe0f"),
     ("é", "е\u0301"),  # the accent apart
     ("yes", " yes"),
     ("one two", "one\u00a0two"),
@@ -66,6 +71,7 @@ APART = [
     ("он", "она", "оно"),
     ("Yes", "yes"),
     ("½", "1/2", "1⁄2"),
+    ("м², or m²", "м2, or m2"),
 ]
 
 
@@ -106,6 +112,38 @@ def test_letters_of_one_script_that_look_alike_are_a_warning():
     assert list(similar(survey)) == [("1", "l"), ("O", "0")]
     assert list(similar(example(answers=("modem", "modern", "a", "b")))) == [("modem", "modern")]
     assert not list(similar(several()))
+
+
+SKIPPING = [
+    "I prefer not to say",
+    " i  PREFER not to say",
+    "I prefer n\u043et to say",  # Cyrillic о
+    "(None)",
+]
+
+
+@pytest.mark.parametrize("text", SKIPPING)
+def test_no_other_answer_reads_as_that_of_those_who_skip_a_question(tmp_path, text):
+    """A document that somebody wrote by hand: ``survey new`` refuses the list already."""
+    made = several()
+    at = next(at for at, each in enumerate(made.questions) if each.may_be_skipped)
+    asked = made.questions[at]
+    answers = (text, *asked.answers[1:])
+    questions = (*made.questions[:at], replace(asked, answers=answers), *made.questions[at + 1 :])
+    wrong = replace(made, questions=questions)
+    file = tmp_path / "survey.json"
+    file.write_bytes(wrong.to_bytes())
+    with pytest.raises(SurveyFileError, match="added for those who skip it"):
+        read_survey(file)
+    with pytest.raises(InvalidArgumentError, match="added for those who skip it"):
+        QuestionDesign(name="q", text="?", answers=("a", text))
+    with pytest.raises(InvalidArgumentError, match=r"groups.*added for those who skip it"):
+        QuestionDesign(name="q", text="?", answers=("a", "b"), by="?", groups=("c", text))
+    assert Survey.from_bytes(wrong.to_bytes()) == wrong  # as stores do
+
+
+def test_an_only_question_cannot_be_skipped_and_may_have_that_answer():
+    check_texts(example(answers=("yes", "no", "I prefer not to say", "other")))
 
 
 def test_no_way_in_takes_them_and_what_is_stored_is_read(tmp_path):

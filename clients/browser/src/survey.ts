@@ -159,7 +159,7 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   able(version === 1 || kind === "open" || kind === "invited", "how people are admitted to this survey");
   // Anything but printable ASCII: other letters, and what is escaped.
   const plain = bytes.every((byte) => byte < 127 && byte !== 92);
-  const field = wrongField(told) ?? (plain ? undefined : (await more()).hiddenField(told));
+  const field = wrongField(told) ?? (plain && !told.questions ? undefined : (await more()).hiddenField(told));
   right(!field, field!);
   able((suite as unknown) === SUITE, `how to seal with ${suite}`);
   able(!told.token_bytes, "how to get the tokens that this survey needs");

@@ -1,7 +1,7 @@
 /**
- * Texts of a survey that show what they are: nothing hidden in them, and no two answers that look alike but are
- * written in different scripts. The same as `shoal.service.survey.texts`; loaded with surveys that are not in
- * plain ASCII.
+ * Texts of a survey that show what they are: nothing hidden in them, no two answers that look alike, and none that
+ * reads as that of those who skip a question. The same as `shoal.service.survey.texts`; loaded with surveys that
+ * are not in plain ASCII, or have several questions.
  */
 
 import table from "../../../src/shoal/service/survey/lookalikes.txt" with { type: "text" };
@@ -39,9 +39,9 @@ const LATIN = new Map(
 
 const scriptsOf = (text: string): string => SCRIPTS.map((script) => script.test(text)).join();
 
-/** What a text looks like: compatible letters, accents apart, without joiners, in Latin letters. */
-const skeleton = (text: string): string =>
-  [...text.normalize("NFKC").normalize("NFD")]
+/** What a text looks like: accents apart, without joiners, in Latin letters; compatible letters are the same, or not. */
+const skeleton = (text: string, form = "NFKD"): string =>
+  [...text.normalize(form)]
     .map((letter) => LATIN.get(letter) ?? letter)
     .join("")
     .replace(/[\u200c\u200d\ufe0e\ufe0f]/g, "")
@@ -52,6 +52,9 @@ const shown = (text: unknown): boolean => !HIDDEN.test(String(text).replace(NEED
 
 function apart(texts: readonly string[]): boolean {
   const seen = new Map<string, string>();
+  const others = texts.at(-1) === "(none)" ? texts.slice(0, -1) : [];
+  if (others.some((text) => /^(\(none\)|i prefer not to say)$/i.test(skeleton(text)))) return false;
+  if (new Set(texts.map((text) => skeleton(text, "NFD"))).size < texts.length) return false;
   return texts.every((text) => {
     const key = skeleton(text);
     const scripts = seen.get(key) ?? scriptsOf(text);

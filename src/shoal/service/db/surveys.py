@@ -2,7 +2,8 @@
 
 One that was added by mistake can be removed, as long as nothing was ever taken for it. Its row
 stays, without its name and its content, so that no other survey is ever given its number: other
-processes may know it by that still. Whatever they write for it, they ask first (``confirm``).
+processes may know it by that still. Whatever they write for it, they ask first (``confirm``). The
+same survey, added again, has its row again: with what it may have cost before a restored backup.
 """
 
 from __future__ import annotations
@@ -71,7 +72,14 @@ class Surveys:
     def add(self, survey: Survey) -> None:
         """Collect for a survey; added twice it is there once."""
         values = {"id": survey.id.digest, "configuration": survey.to_bytes()}
+        removed = sa.select(surveys.c.number, surveys.c.id)
+        removed = removed.where(surveys.c.configuration == _REMOVED)
         with self.database.write() as connection:
+            for number, name in connection.execute(removed).all():
+                if bytes(name) == _nameless(number, survey.id):
+                    mine = surveys.update().where(surveys.c.number == number)
+                    connection.execute(mine.values(values))
+                    return
             add = self.database.insert(surveys).values(values).on_conflict_do_nothing()
             connection.execute(add)
 
@@ -143,8 +151,7 @@ class Surveys:
             table.name: connection.execute(table.delete().where(table.c.survey == number)).rowcount
             for table in self.registered
         }
-        nameless = sha256(b"removed %d " % number + survey.digest).digest()
-        values = {"id": nameless, "configuration": _REMOVED}
+        values = {"id": _nameless(number, survey), "configuration": _REMOVED}
         connection.execute(surveys.update().where(surveys.c.number == number).values(values))
         self._rows.pop(survey, None)
         return gone[tokens.name]
@@ -179,3 +186,8 @@ class Surveys:
     def _any(self, connection: sa.Connection, number: int) -> bool:
         queries = (sa.exists().where(table.c.survey == number) for table in self.traces)
         return any(connection.scalar(sa.select(query)) for query in queries)
+
+
+def _nameless(number: int, survey: SurveyId) -> bytes:
+    """What a survey that was removed is called: only who knows its name finds it."""
+    return sha256(b"removed %d " % number + survey.digest).digest()

@@ -17,8 +17,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from hashlib import blake2b
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from socket import AF_INET, AF_INET6, inet_pton
 from time import monotonic
 from typing import TypeAlias
@@ -52,6 +60,7 @@ _IPV4_BYTES = 4
 _IPV6_NETWORKS = (8, 7, 6)  # bytes of an address that say which network of 64, 56, 48 bits it is in
 _SCALES = (1, 4, 16)  # times what one address may have
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_MAPPED_BITS = 8 * len(_IPV4_MAPPED)
 _LOOPBACK = bytes(15) + b"\x01"
 _LOOPBACK_NETWORK = 127
 
@@ -106,7 +115,7 @@ class Limits:
                 checks.positive(**value)
         if self.proxy is not None:
             try:
-                ip_network(self.proxy)
+                _network(self.proxy)
             except ValueError:
                 expected = "an address or a network, such as 127.0.0.1 or 172.30.84.0/24"
                 raise InvalidArgumentError("proxy", self.proxy, expected) from None
@@ -256,7 +265,7 @@ class Addresses:
     def is_proxy(self, peer: str) -> bool:
         """Whether whoever connects is the proxy, whose word on senders is believed."""
         address, proxy = _address(peer), self.limits.proxy
-        return address is not None and proxy is not None and address in ip_network(proxy)
+        return address is not None and proxy is not None and address in _network(proxy)
 
     def sender(self, scope: Scope) -> str | None:
         """Where a request comes from; of one that the proxy hands on, where it says it comes from.
@@ -418,6 +427,16 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+@cache
+def _network(text: str) -> IPv4Network | IPv6Network:
+    """A network, of IPv4 as such, as addresses are; a ValueError for what is none."""
+    network = ip_network(text)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return ip_network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _refuse(wait: float, problem: Problem) -> None:

@@ -58,7 +58,7 @@ _TEND = "start the worker (or the analyzer) with the identity: it renews the key
 _START_WORKER = "start a worker: shoal serve worker DIR"
 _LOSSES = (
     (DEAD_LETTERS, "dead letters", "were given up after repeated failures"),
-    (DAMAGED, "damaged reports", "changed on the disk before they were opened, and are lost"),
+    (DAMAGED, "damaged reports", "changed on the disk, and are lost"),
 )
 _NOT_PASSED = (
     "start the analyzer (or run shoal collect); if it runs, its log says why that shuffler's lists "

@@ -20,7 +20,8 @@ files are on disk before the transaction that adds them to a batch, and are name
 file whose claim has neither a lease nor a result is garbage. The transaction deletes the claimed
 reports, if the lease still covers all of them, and puts the new part in the place of the old one,
 if that is still there: otherwise somebody was quicker, and all is read and written once more. The
-old file is deleted afterwards; a crash in between leaves it as garbage.
+old file is deleted afterwards; a crash in between leaves it as garbage. Of a file that is not whole
+any more, all reports are lost, and counted; the batch has so many less.
 
 *Dead letters.* Reports whose claim failed are claimed again in smaller and smaller pieces, until
 the one that kills its worker is alone. It is then deleted, and counted.
@@ -320,8 +321,8 @@ class Reports:
         reports that are ``forgotten``: what does not open needs no protection against replay, and
         noise must not fill the table.
 
-        Returns how many of them have a tag that no report had that came in: the disk has changed
-        them, and nothing else is wrong with them.
+        Returns how many the disk has changed: those that have a tag that no report had that came
+        in, and those of before in a part that is not whole, which the batch goes on without.
         """
         row = self.surveys.row(claim.survey)
         size = row.wire.opened_bytes
@@ -361,15 +362,18 @@ class Reports:
                 moved = self._gather(connection, claim)
                 if alone:
                     before = self._write(claim, row, opened, written)
+                valid = sum(reports for _, reports in opened.values())
+                lost = valid
                 for key, names in written.items():
-                    self.batches.join(connection, row, key, opened[key][1], names, before[key])
+                    grown = sum(names.values()) - sum(before[key].values())
+                    lost -= grown
+                    self.batches.join(connection, row, key, grown, names, before[key])
                 # Of people invited there are no more than codes: their noise fills no table.
                 invited = bool(row.survey.admission.code_bytes)
                 _settle(connection, row.number, claim.key, moved if invited else moved - unopened)
-                valid = sum(reports for _, reports in opened.values())
                 damaged = len(unopened - moved)
                 rejected = claim.count - valid - damaged
-                counted = {"opened": valid, "rejected": rejected, DAMAGED: damaged}
+                counted = {"opened": valid, "rejected": rejected, DAMAGED: damaged + lost}
                 count(self.database, connection, row.number, counted)
         except (LeaseLostError, StoreBusyError):  # surely nothing was committed
             self._discard(written)
@@ -379,7 +383,7 @@ class Reports:
             with suppress(StoreUnavailableError):  # they are garbage by now
                 self.batches.remove_files(replaced, [])
         failpoints.reached("opening.part-replaced")
-        return damaged
+        return damaged + lost
 
     def _write(
         self,
@@ -414,7 +418,10 @@ class Reports:
         files.remove(directory / name for names in written.values() for name in names)
 
     def _part(self, row: SurveyRow, key: int, name: str, reports: int) -> Part:
-        """A part of an open batch, as it was written."""
+        """A part of an open batch, as it was written; nothing of one that is not whole any more.
+
+        One that is gone is waited for: its disk may come back.
+        """
         wire = row.wire
         try:
             records = (self.batches.parts_directory / name).read_bytes()
@@ -423,10 +430,8 @@ class Reports:
                 raise OvertakenError(name) from None
             raise MissingFileError(name, f"records of {reports} reports") from None
         whole = wire.absent is not None or len(records) == reports * wire.opened_bytes
-        if not whole or len(records) % wire.sections[0].record_bytes:
-            # As if it were gone: it is not the fault of the reports that come now.
-            raise MissingFileError(name, f"whole records of {reports} reports")
-        return records, reports
+        whole = whole and not len(records) % wire.sections[0].record_bytes
+        return (records, reports) if whole else (b"", 0)
 
     def delete_all(self, connection: sa.Connection, row: SurveyRow) -> list[Extent]:
         """Delete all reports of a survey that wait to be opened; where they are."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shoal.service.admission import Admission, Invited, Open
 from shoal.service.survey.document import (
-    NONE,
     VERSION,
     Batches,
     Party,
@@ -14,6 +13,7 @@ from shoal.service.survey.document import (
     Survey,
     complaint,
 )
+from shoal.service.survey.texts import NONE
 
 __all__ = [
     "NONE",

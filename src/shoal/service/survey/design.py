@@ -40,8 +40,6 @@ from shoal.service.survey.browser import counted_epsilon
 from shoal.service.survey.document import (
     LARGEST_LOCAL,
     LONGEST_TEXT,
-    NONE,
-    SKIPPED,
     Batches,
     Question,
     Survey,
@@ -51,7 +49,7 @@ from shoal.service.survey.document import (
     check_text,
 )
 from shoal.service.survey.promise import TERMS, Terms, promised
-from shoal.service.survey.texts import check_question, check_shown
+from shoal.service.survey.texts import NONE, check_question, check_shown
 from shoal.values import attributes
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
@@ -84,7 +82,8 @@ class QuestionDesign:
         check_name(self.name)
         check_text("question", self.text, LONGEST_TEXT)
         check_answers(self.answers, self.groups)
-        check_question(question=self.text, answers=self.answers, by=self.by, groups=self.groups)
+        labels = {"answers": self.labels, "groups": self.group_labels}
+        check_question(question=self.text, by=self.by, **labels)
         if self.bounds is not None:
             checks.bounds(*self.bounds)
         if self.choose is not None and self.choose not in NAMES:
@@ -96,12 +95,6 @@ class QuestionDesign:
         both = bool(self.answers) == (self.bounds is not None)
         expected = f"answers or bounds, one of them, for the question {self.name}"
         checks.refuse(both, expected, answers=len(self.answers))
-        for added in {NONE, SKIPPED} & {*self.answers, *self.groups}:
-            expected = (
-                f"answers and groups of {self.name} without {added!r}, which is added for those "
-                "who skip it"
-            )
-            raise InvalidArgumentError("answers", added, expected)
 
     @property
     def labels(self) -> tuple[str, ...]:

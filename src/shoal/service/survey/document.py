@@ -11,7 +11,7 @@ floor(h/R) honest people, h those of the smallest batch, and R adaptive rounds o
 
 Of several questions each is randomized, sealed and mixed by itself: nothing links the answers of a
 person. A report is a round for each of them, and all rounds compose. Whoever skips a question sends
-:data:`NONE`, so that everybody's report has the same form, and each question has the same crowd.
+``(none)``, so that everybody's report has the same form, and each question has the same crowd.
 
 A question may count its answers by ``groups``: group and answer are one answer of its mechanism.
 
@@ -49,14 +49,12 @@ from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
 from shoal.service.survey.mechanisms import SURVEYS
 from shoal.service.survey.promise import TERMS, Terms, promised
-from shoal.service.survey.texts import check_texts
+from shoal.service.survey.texts import NONE, SKIPPED, check_texts
 from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
 VERSION = 3
-NONE = "(none)"  # the answer of those who skip one of several questions, as programs call it
-SKIPPED = "I prefer not to say"  # the same, as people read it
 MOST_QUESTIONS = 20
 MOST_CELLS = 10_000  # answers of all groups together: a short survey can ask devices for no more
 LONGEST_TEXT = 2000

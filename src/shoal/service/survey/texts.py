@@ -7,7 +7,10 @@ store has already is still read.
 
 Two answers look alike if their skeletons are equal (Unicode Technical Standard 39): letters of
 other scripts become the Latin letters that they look like, by ``lookalikes.txt``, from which
-browsers read, too (``clients/browser/src/texts.ts``).
+browsers read, too (``clients/browser/src/texts.ts``). Of answers in different scripts, compatible
+letters are the same as well: ½ is 1⁄2 then, which anybody can tell apart otherwise.
+
+Where a question can be skipped, no other answer reads as the one of those who do.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from shoal import checks
 from shoal.explain.text import visible
 
 if TYPE_CHECKING:
     from shoal.service.survey.document import Survey
+
+NONE = "(none)"  # the answer of those who skip one of several questions, as programs call it
+SKIPPED = "I prefer not to say"  # the same, as people read it
 
 _BREAKS = re.compile(r"[\t\n\r]")
 _SCRIPTS = tuple(
@@ -56,6 +62,11 @@ def check_question(
     for name, listed in (("answers", answers), ("groups", groups)):
         for text in listed:
             check_shown(**{name: text})
+        if listed[-1:] == (NONE,):
+            for text in listed[:-1]:
+                expected = f"{name} without {text!r}, which is added for those who skip it"
+                added = _skeleton(text).casefold() in (NONE, SKIPPED.casefold())
+                checks.refuse(added, expected, **{name: text})
         # Of one script, and they differ by more than spaces: nearly always.
         words = {" ".join(text.split()) for text in listed}
         if len(words) < len(listed) or not "".join(listed).isascii():
@@ -86,28 +97,27 @@ def check_shown(**texts: str) -> None:
 
 
 def _check_apart(name: str, listed: tuple[str, ...]) -> None:
-    plain: dict[str, str] = {}
-    skeletons: dict[str, str] = {}
+    alike: dict[str, str] = {}
+    compatible: dict[str, str] = {}
     for text in listed:
-        other = plain.setdefault(_plain(text), text)
+        other = alike.setdefault(_skeleton(text, "NFD"), text)
         if other is text:
-            first = skeletons.setdefault(_skeleton(text), text)
+            first = compatible.setdefault(_skeleton(text), text)
             other = first if _scripts(first) != _scripts(text) else text
         expected = f"{name} that look different from each other ({other!a} is there, too)"
         checks.refuse(other is not text, expected, **{name: ascii(text)[1:-1]})
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _scripts(text: str) -> tuple[bool, ...]:
     return tuple(script.search(text) is not None for script in _SCRIPTS)
 
 
-def _skeleton(text: str) -> str:
-    """What it looks like: compatible letters, accents apart, without joiners, in Latin letters."""
-    letters = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
+def _skeleton(text: str, form: Literal["NFD", "NFKD"] = "NFKD") -> str:
+    """What it looks like: accents apart, without joiners, in Latin letters.
+
+    The form of Unicode says whether compatible letters are the same.
+    """
+    letters = unicodedata.normalize(form, text)
     seen = "".join(_lookalikes().get(letter, letter) for letter in letters)
     return " ".join(re.sub("[\u200c\u200d\ufe0e\ufe0f]", "", seen).split())
 
