@@ -236,6 +236,44 @@ def test_sums_of_carried_answers_have_the_law_of_their_errors():
             assert outside <= 1 - level < nearer
 
 
+@pytest.mark.parametrize("last", [0.1, 0.5, 0.75])
+@pytest.mark.parametrize(("n", "epsilon"), [(20, 8.0), (60, 2.0)])
+def test_quantiles_of_carried_answers_have_the_law_of_their_errors(n, epsilon, last):
+    """With a weight for people without a value: given the carriers, two counts are independent."""
+    k, levels = 6, (0.5, 0.95, 0.999, 0.999999)
+    device = CarrierHistogram.calibrated(k=k, n=n, epsilon=epsilon, delta=1e-4)
+    estimate = device.estimate(Counts(np.zeros(2 * k, dtype=np.int64), n))
+    starts, stops = np.zeros(k - 1, dtype=np.int64), np.arange(1, k)
+    total = device.totals(estimate, starts, stops, last=last)
+    # By these answers, or by the others.
+    parts = [min((s, last), (k - 1 - s, 1 - last), key=lambda p: p[0] + p[1] ** 2) for s in stops]
+    share, span = device.error(n).law, np.arange(-400, 401)
+
+    def pmf(number):
+        """Of a difference of two negative binomial counts, from its transform."""
+        angles = np.pi * np.arange(2049) / 2048
+        shape = share.shape * number
+        waves = 4 * share.variance / share.shape * np.sin(angles / 2) ** 2
+        whole = np.fft.irfft((1 + waves) ** -shape)
+        return np.maximum(whole, 0.0)[span]
+
+    for number, chance in enumerate(stats.binom.pmf(np.arange(n + 1), n, device.carriers)):
+        if number == 0:
+            missed = np.zeros((len(levels), 2, k - 1))
+            continue
+        own = pmf(number)
+        for column, (size, weight) in enumerate(parts):
+            above = np.append(np.cumsum(pmf(number * size)[::-1])[::-1], 0.0)
+            for row, level in enumerate(levels):
+                low, high = (n * ends[column] for ends in total.interval(level))
+                for at, reach in enumerate([(high - low) / 2, (high - low) / 2 * 0.9]):
+                    first = np.floor(reach - weight * span + 1e-7).astype(int) + 1 + 400
+                    missed[row, at, column] += 2 * chance * own @ above[np.clip(first, 0, 801)]
+    allowed = 1 - np.array(levels)[:, None]
+    assert (missed[:, 0] <= allowed * (1 + 1e-6) + 1e-11).all()
+    assert (missed[2:, 1] > allowed[2:] * 0.999).any(axis=1).all()  # hardly wider than they must be
+
+
 @pytest.mark.parametrize(
     ("kind", "n", "k", "epsilon", "people", "level"),
     [

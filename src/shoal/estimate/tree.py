@@ -13,21 +13,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from statistics import NormalDist
 
 import numpy as np
 
 from shoal import checks
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.protocols.shares import Difference
+from shoal.protocols.shares import NEGLIGIBLE, Difference, reached
 from shoal.randomizers.base import Codes
 from shoal.values import Array, Estimate, Flags
 
 LARGEST = 2000  # answers: beyond, least squares take long
 _LEAST_TAIL = 1e-12  # of sums of errors
-_NEGLIGIBLE = 1e-3  # of a tail
-_SMOOTH = 0.005  # of a standard deviation
-_BAND = 8.0  # where e^(−x²/2) is nothing beside a tail
 _NOTHING = 50.0  # a transform below e^-50
 _KNOWN = 1e-9  # people
 
@@ -189,11 +185,9 @@ def _reached(weights: Weights, tail: float) -> float:
     """Hardly more than the least t with Pr[Σ weight × error >= t] <= tail.
 
     A count less another of its ``law`` has the transform (1 + 4 s sin²(x/2))^−shape with
-    s = variance/shape. A normal number U is added to the sum E of all errors, with a small part of
-    its deviation: then the transform ends, and a sum over a fine line is an integral. Pr[E >= t] is
-    at most Pr[E + U >= t − u] + Pr[U < −u]. Outside of the line hardly anything is, as
+    s = variance/shape. The sum is hardly ever beyond what Bernstein's inequality says, as
     log E e^(xE) <= (v x²/2)/(1 − b x), with b the largest weight over the rate and v the variance
-    of continuous Laplace laws (Bernstein).
+    of continuous Laplace laws.
     """
     checks.refuse(tail <= _LEAST_TAIL, f"a level whose tails are above {_LEAST_TAIL:g}", tail=tail)
     rates = [math.log1p(law.shape / law.mean) for law, _, _ in weights]
@@ -205,20 +199,16 @@ def _reached(weights: Weights, tail: float) -> float:
         return 0.0
     above = zip(laws, rates, squares, strict=True)
     wide = math.fsum(2 * law.shape / rate**2 * square for law, rate, square in above)
-    depth, smooth = -math.log(_NEGLIGIBLE * tail), _SMOOTH * math.sqrt(variance)
-    step = smooth * math.pi / _BAND
-    half = (math.sqrt(2 * depth * wide) + depth * scale) / step + _BAND**2
-    size = 1 << math.ceil(math.log2(2 * half))
-    places = 2 * math.pi / (size * step) * np.arange(size // 2 + 1)
-    logs = -((smooth * places) ** 2) / 2
-    for law, weight, number in sorted(weights, key=lambda each: -(each[1] ** 2) * each[2]):
-        some = np.flatnonzero(logs > -_NOTHING)
-        waves = np.sin(weight / 2 * places[some]) ** 2
-        logs[some] -= number * law.shape * np.log1p(4 * law.variance / law.shape * waves)
-    density = np.maximum(np.fft.irfft(np.exp(logs), size)[: size // 2], 0.0)
-    beyond = np.cumsum(density[::-1])[::-1]  # Pr[E + U >= 0], Pr[E + U >= step], ...
-    first = int(np.searchsorted(-beyond, -tail * (1 - 3 * _NEGLIGIBLE)))
-    return first * step + smooth * NormalDist().inv_cdf(1 - _NEGLIGIBLE * tail)
+    depth = -math.log(NEGLIGIBLE * tail)
+
+    def add(places: Array, logs: Array) -> None:
+        for law, weight, number in sorted(weights, key=lambda each: -(each[1] ** 2) * each[2]):
+            some = np.flatnonzero(logs > -_NOTHING)
+            waves = np.sin(weight / 2 * places[some]) ** 2
+            logs[some] -= number * law.shape * np.log1p(4 * law.variance / law.shape * waves)
+
+    furthest = math.sqrt(2 * depth * wide) + depth * scale
+    return reached(add, deviation=math.sqrt(variance), furthest=furthest, tail=tail)
 
 
 def totals(k: int, starts: Codes, stops: Codes, *, last: float = 0.0) -> Array:

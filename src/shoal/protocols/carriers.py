@@ -19,7 +19,7 @@ which the pairs cancel. Proofs: docs/theory/near-central-carriers.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -48,7 +48,14 @@ from shoal.protocols.base import (
     margins,
 )
 from shoal.protocols.histograms import HistogramEstimate
-from shoal.protocols.shares import CountTable, Difference, KnownErrors
+from shoal.protocols.shares import (
+    NEGLIGIBLE,
+    CountTable,
+    Difference,
+    Error,
+    KnownErrors,
+    reached,
+)
 from shoal.randomizers.base import (
     EXACT,
     Integers,
@@ -78,6 +85,8 @@ _NEGLIGIBLE = Decimal(2) ** -66  # mass that a table leaves out, and counts
 _ROUNDING = 1e-9  # relative, of probabilities that are added to delta
 _LEAST_RATE = 2.0**-8
 _BEYOND = 46.0  # -log of the mass of errors that wraps around, at most
+_TILTS = 64
+_LEAST_TAIL = 1e-9  # of weighted sums of errors
 _FFT = 1e-16  # error of each of their probabilities
 
 
@@ -421,18 +430,22 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         before: Flags | bool = False,
         last: float = 0.0,
     ) -> Estimate:
-        """Of so many answers, by these or by the others: from the law of the sum of their errors.
-
-        With a weight for the last answer, from the spread alone.
-        """
-        if last:
-            return super().sums(estimate, values, sizes, before=before, last=last)
-        fewer = np.minimum(sizes, self.k - sizes)
-        rest = np.where(sizes > fewer, 1 - estimate.frequencies.sum(), 0.0)
+        """Of so many answers, by these or by the others: from the law of their errors' sum."""
+        beside = np.where(before, last, 0.0)
+        rest = np.where(before, 1 - beside, 0.0)  # the weight of the last answer in the others
+        others = self.k - before - sizes
+        direct = sizes + beside**2 <= others + rest**2
+        numbers, weights = np.where(direct, sizes, others), np.where(direct, beside, rest)
+        left = np.where(direct, 0.0, 1 - estimate.frequencies.sum())
         error = self.error(estimate.n)
-        errors = [error.times(max(1, number)) for number in fewer.tolist()]
-        scales = (fewer > 0).astype(np.float64)
-        return KnownErrors.of(values + rest, errors, n=estimate.n, scales=scales)
+        errors: list[Error] = [
+            CarriedSum(error, number, weight)
+            if weight % 1
+            else error.times(max(1, number + weight))
+            for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True)
+        ]
+        scales = (numbers + weights > 0).astype(np.float64)
+        return KnownErrors.of(values + left, errors, n=estimate.n, scales=scales)
 
     def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
         """The same for all answers, whatever their fractions."""
@@ -480,6 +493,51 @@ class CarriedDifference(Difference):
     @property
     def _tails(self) -> Array:
         return _carried_tails(self)
+
+
+@dataclass(frozen=True)
+class CarriedSum:
+    """The errors of ``number`` answers, and ``weight`` times that of another one."""
+
+    error: CarriedDifference
+    number: int
+    weight: float
+
+    @property
+    def variance(self) -> float:
+        """Errors of different answers are uncorrelated."""
+        return self.error.variance * (self.number + self.weight**2)
+
+    def limit(self, level: float) -> float:
+        """Hardly more than the least t that the sum is from −t to t with, at this level."""
+        checks.open_probability(level=level)
+        tail = (1 - level) / 2
+        checks.refuse(tail <= _LEAST_TAIL, f"tails above {_LEAST_TAIL:g}", tail=tail)
+        return _carried_limit(self, tail)
+
+
+@lru_cache(maxsize=1 << 12)
+def _carried_limit(total: CarriedSum, tail: float) -> float:
+    """From the transform (1 − c + c q(x)^(ms) q(wx)^s)^n; how far it goes by Chernoff's bound."""
+    error, parts = total.error, ((1.0, total.number), (total.weight, 1))
+    law, depth = error.law, -math.log(NEGLIGIBLE * tail)
+    ratio = law.variance / law.shape
+    steepest = math.log1p(law.shape / law.mean)  # where a count has no exponential moment
+    tilts = steepest * np.arange(1, _TILTS) / _TILTS
+
+    def transform(squares: Iterable[Array]) -> Array:
+        """Its logarithm, with sin² of the half angle of each part, or −sinh² of half the tilt."""
+        each = zip(parts, squares, strict=True)
+        powers = sum(number * np.log1p(4 * ratio * square) for (_, number), square in each)
+        return np.asarray(error.n * np.log1p(error.carriers * np.expm1(-law.shape * powers)))
+
+    def add(places: Array, logs: Array) -> None:
+        logs += transform(np.sin(weight * places / 2) ** 2 for weight, _ in parts)
+
+    with np.errstate(over="ignore"):
+        moments = transform(-(np.sinh(weight * tilts / 2) ** 2) for weight, _ in parts)
+    furthest = float(np.min((moments + depth) / tilts))
+    return reached(add, deviation=math.sqrt(total.variance), furthest=furthest, tail=tail)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ Estimates have the exact law of their error: limits that hold at any level, for 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +21,7 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,9 @@ Binomials = tuple[tuple[int, float], ...]  # (trials, probability) of independen
 BITS = 52  # of a probability
 MOST_COUNTS = 2_000_000
 TAIL = 40.0  # counts above TAIL/rate have a probability below e^-TAIL, and are never drawn
+NEGLIGIBLE = 1e-3  # of a tail
+_SMOOTH = 0.005  # of a standard deviation
+_BAND = 8.0  # where e^(−x²/2) is nothing beside a tail
 _UNIT = 1 << BITS
 _TOTAL = 1 << 62
 _CUT_OFF = 2.0**-123  # what a probability of 124 bits lacks
@@ -322,17 +326,49 @@ def _tails(law: CountLaw) -> Array:
     return np.append(np.cumsum(both[::-1])[::-1], 0.0) + rest
 
 
+def reached(
+    add: Callable[[Array, Array], None], *, deviation: float, furthest: float, tail: float
+) -> float:
+    """Hardly more than the least t with Pr[E >= t] <= tail, E being symmetric.
+
+    ``add`` adds the logarithm of its transform at places to an array. A normal number U is added to
+    E, with a small part of its deviation: then the transform ends, and a sum over a fine line is an
+    integral. Pr[E >= t] is at most Pr[E + U >= t − u] + Pr[U < −u]. Outside of the line hardly
+    anything is: E is beyond ``furthest`` with ``NEGLIGIBLE`` times the tail at most.
+    """
+    smooth = _SMOOTH * deviation
+    step = smooth * math.pi / _BAND
+    half = furthest / step + _BAND**2
+    size = 1 << math.ceil(math.log2(2 * half))
+    places: Array = 2 * math.pi / (size * step) * np.arange(size // 2 + 1, dtype=np.float64)
+    logs = np.asarray(-((smooth * places) ** 2) / 2, dtype=np.float64)
+    add(places, logs)
+    density = np.maximum(np.fft.irfft(np.exp(logs), size)[: size // 2], 0.0)
+    beyond = np.cumsum(density[::-1])[::-1]  # Pr[E + U >= 0], Pr[E + U >= step], ...
+    first = int(np.searchsorted(-beyond, -tail * (1 - 3 * NEGLIGIBLE)))
+    return first * step + smooth * NormalDist().inv_cdf(1 - NEGLIGIBLE * tail)
+
+
+class Error(Protocol):
+    """What limits need of an error that is symmetric."""
+
+    @property
+    def variance(self) -> float:
+        """Its own."""
+
+    def limit(self, level: float) -> float:
+        """It is from −t to t with at least this probability."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KnownErrors(Estimate):
     """Fractions whose errors in people are multiples (``scales``) of ones of known laws."""
 
     scales: Array
-    errors: tuple[Difference, ...]
+    errors: tuple[Error, ...]
 
     @classmethod
-    def of(
-        cls, fractions: Array, errors: Sequence[Difference], *, n: int, scales: Array
-    ) -> KnownErrors:
+    def of(cls, fractions: Array, errors: Sequence[Error], *, n: int, scales: Array) -> KnownErrors:
         """Of n people; a fraction of scale 0 is known."""
         deviations = scales * np.sqrt([error.variance for error in errors]) / n
         return cls(fractions, deviations, n, scales=scales, errors=tuple(errors))
