@@ -13,7 +13,7 @@ from running_kit import wait_for
 from shoal.service.shuffler import tables as schema
 from shuffler_kit import made
 
-FORGED, ROUNDS = 2000, 5
+FORGED, ROUNDS = 10_000, 5  # so many that other memory of the process is small beside them
 FLOOD = 100_000
 IN_ONE_REQUEST = 100
 HONEST = 2500
