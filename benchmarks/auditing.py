@@ -10,7 +10,7 @@ from scipy import optimize
 
 from shoal.accounting.lower import binary_response_delta
 from shoal.auditing import audit
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 
 PEOPLE, DELTA, RUNS = 200, 1e-3, 10**6
 SECONDS = 120.0

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from result import Result
 
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair
 from shoal.service.admission import OpenFraction
 from shoal.service.survey import Batches, Party, Question, Survey

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from result import Result
 from starlette.applications import Starlette
 
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema

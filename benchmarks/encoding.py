@@ -11,8 +11,8 @@ import numpy.typing as npt
 import peer
 from result import Result
 
-from shoal.randomizers.base import CategoryRandomizer
-from shoal.randomizers.registry import by_name
+from shoal.mechanisms.base import CategoryRandomizer
+from shoal.mechanisms.registry import by_name
 from shoal.randomness import simulated
 from shoal.values import Batch
 

@@ -36,7 +36,7 @@ import sqlalchemy as sa
 from parties import PROCESSES
 from result import Result
 
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.randomize import Values

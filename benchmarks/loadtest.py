@@ -33,7 +33,7 @@ from shoal.cli.options import BareOptions, command, option
 from shoal.cli.render import console, print_json, table, working
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.document import Row, Table
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.outbox import Route
 from shoal.service.client.protocol import key_list_url, people_a_chunk

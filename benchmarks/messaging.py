@@ -10,9 +10,9 @@ import numpy.typing as npt
 from encoding import seconds
 from result import Result
 
-from shoal.protocols.base import MultiMessageMechanism
-from shoal.protocols.histograms import LeanHistogram, RobustHistogram
-from shoal.protocols.registry import calibration
+from shoal.mechanisms.envelopes import MultiMessageMechanism
+from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
+from shoal.mechanisms.registry import calibration
 from shoal.randomness import simulated
 from shoal.values import Batch
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from result import Result
 
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated, simulator
 from shoal.testing import Tester, design
 

@@ -17,13 +17,13 @@ import numpy as np
 import peer
 from result import Result
 
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.graph import Graph
 from shoal.network.simulation import EngineName, simulate
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
-from shoal.randomizers.response import RandomizedResponse
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 
 NODES, DEGREE = 10**6, 16

@@ -12,7 +12,7 @@ import numpy as np
 
 import shoal
 from shoal.estimate.hitters import HeavyHitters, heavy_hitters
-from shoal.protocols.prefixes import PrefixDummies, PrefixMechanism, PrefixResponse
+from shoal.mechanisms.prefixes import PrefixDummies, PrefixMechanism, PrefixResponse
 
 PEOPLE = 300_000
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

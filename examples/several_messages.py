@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import shoal
-from shoal.protocols.counts import NearCentralCount
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.histograms import LeanHistogram
-from shoal.protocols.zero_sum import ZeroSumHistogram
-from shoal.randomizers.base import AnswerMechanism
+from shoal.mechanisms.base import AnswerMechanism
+from shoal.mechanisms.counts import NearCentralCount
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.histograms import LeanHistogram
+from shoal.mechanisms.zero_sum import ZeroSumHistogram
 
 PEOPLE = 100_000
 ANSWERS = 50

@@ -33,7 +33,7 @@ import commands
 import reference
 import routes
 from shoal.cli import app
-from shoal.randomizers.base import Mechanism
+from shoal.mechanisms.base import Mechanism
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -32,7 +32,7 @@ MODULES: dict[str, tuple[str, ...] | None] = {
     "shoal.pipeline": None,
     "shoal.planning": None,
     "shoal.planning.joint": ("JointPlan", "Part", "plan_together"),
-    "shoal.protocols.prefixes": ("PrefixDummies", "PrefixMechanism", "PrefixResponse"),
+    "shoal.mechanisms.prefixes": ("PrefixDummies", "PrefixMechanism", "PrefixResponse"),
     "shoal.randomness": None,
     "shoal.service.client": None,
     "shoal.service.keyring": ("KeyInfo", "KeyList", "KeyListError", "Keyring", "Protection"),
@@ -54,8 +54,7 @@ ROLE = re.compile(r":\w+:`~?(?:[^`<]*\.)?(?P<name>[^`.<]+?)(?: <[^`]*>)?`")
 LITERAL = re.compile(r"``(?P<text>[^`]+)``")
 ORDER = (
     "accounting",
-    "randomizers",
-    "protocols",
+    "mechanisms",
     "running",
     "planning",
     "estimates",

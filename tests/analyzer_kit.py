@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from factories import DAY, Half, example  # noqa: F401 - a day of this kit
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collect import Collector

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from factories import DAY, example
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import KeyPair, SurveyId, key_number
 from shoal.service.client import Client, Settings

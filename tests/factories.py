@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.protocols import registry
-from shoal.protocols.registry import PROTOCOLS, protocol
-from shoal.randomizers import registry as randomizers
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms import registry
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import OpenFraction
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
@@ -24,8 +22,11 @@ SHUFFLER = Party(url="https://shuffler.example", fingerprint="5" * 64)
 ANALYZER = Party(url="https://analyzer.example", fingerprint="a" * 64)
 BATCHES = Batches(minimum=1000, target=2000, max_age=DAY)
 ANSWERS = ("car", "bus", "bike", "foot")
-VECTORS = {*randomizers.VECTORS, *registry.VECTORS}
-NAMES = tuple(name for name in registry.NAMES if name not in VECTORS)
+NAMES = tuple(
+    name
+    for name in registry.names("answers", "bits", "numbers")
+    if not registry.line(name).by_sigma
+)
 _SHAPES = {
     "dummies": {"k": 4},
     "sparse": {"k": 4},
@@ -41,12 +42,13 @@ _SHAPES = {
 
 def mechanism(name):
     """Of a name: for four answers (or two), or for numbers from 0 to 10."""
-    if name in PROTOCOLS:
-        made = protocol(name).calibrated
+    known = registry.line(name)
+    if known.several:
+        made = registry.calibration(name)
         return made(n=1000, epsilon=2.0, delta=1e-6, **_SHAPES.get(name, {}))
-    numbers = name in randomizers.NUMBERS
+    numbers = known.takes == "numbers"
     shape = {"low": 0.0, "high": 10.0} if numbers else {"k": 4}
-    return randomizers.by_name(name)(epsilon=1.0, **shape)
+    return registry.by_name(name)(epsilon=1.0, **shape)
 
 
 def party(role, fingerprint):

@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.sealing.envelope import pad, unpad
 from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency

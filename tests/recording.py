@@ -18,12 +18,11 @@ import numpy as np
 
 import shoal
 from shoal.learning import account
+from shoal.mechanisms.dummies import PartitionedDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.prefixes import PrefixDummies, PrefixResponse
+from shoal.mechanisms.registry import described, restored
 from shoal.network import Walk, amplify_walk, complete, random_regular
-from shoal.protocols.dummies import PartitionedDummies
-from shoal.protocols.prefixes import PrefixDummies, PrefixResponse
-from shoal.protocols.registry import restored
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.registry import described
 from shoal.randomness import simulated
 
 HOME = Path(__file__).parent / "recorded"
@@ -162,7 +161,7 @@ TARGETS = [
 
 def protocols():
     """Mechanisms made for so many people, with their targets."""
-    from shoal.protocols.registry import calibration
+    from shoal.mechanisms.registry import calibration
 
     for name, shapes in SHAPES.items():
         for shape, target in itertools.product(shapes, TARGETS):

@@ -14,7 +14,7 @@ import numpy as np
 
 from factories import example
 from repository import environment
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.client import Keys, seal_many
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring, Protection

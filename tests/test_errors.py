@@ -10,7 +10,7 @@ import pytest
 import shoal
 from shoal.cli.options import RefusedError
 from shoal.learning import Logistic
-from shoal.protocols.prefixes import Alphabet
+from shoal.mechanisms.prefixes import Alphabet
 from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError
 
 ERRORS = [

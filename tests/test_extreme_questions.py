@@ -22,11 +22,10 @@ from shoal.accounting import gaussian, ternary
 from shoal.learning.accountant import epsilon_of
 from shoal.learning.run import Run
 from shoal.learning.steps import StepLaw, composed_epsilon
+from shoal.mechanisms.registry import by_name, calibration
+from shoal.mechanisms.vectors import PrivUnit
 from shoal.network import overlays
 from shoal.planning import errors
-from shoal.protocols.registry import calibration
-from shoal.randomizers.registry import by_name
-from shoal.randomizers.vectors import PrivUnit
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

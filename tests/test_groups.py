@@ -14,7 +14,7 @@ import shoal
 from shoal.engines import columns, groups
 from shoal.engines.columns import PUBLIC_GROUPS, PUBLIC_LIST
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.report.groups import GroupedResult
 
 PEOPLE = {  # region, vote: how many

@@ -20,10 +20,10 @@ from shoal.accounting.amplification import amplify, profile, required_n
 from shoal.engines.columns import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.mechanisms.base import NumberRandomizer
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.pipeline import NOT_PRIVATE, run, shuffle
 from shoal.planning import plan
-from shoal.randomizers.base import NumberRandomizer
-from shoal.randomizers.response import RandomizedResponse
 from shoal.values import Counts, MeanEstimate
 
 SIGMAS = 6.5

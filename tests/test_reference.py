@@ -52,9 +52,9 @@ ELSEWHERE = {"shoal.learning.torch_loop.train_module": "docs/account/learning.md
 INSIDE = {
     "shoal.accounting.exact.enumerate_shuffle",
     "shoal.explain.text.up_to",
-    "shoal.protocols.registry.calibration",
-    "shoal.randomizers.base.AnswerMechanism",
-    "shoal.randomizers.base.Odds",
+    "shoal.mechanisms.registry.calibration",
+    "shoal.mechanisms.base.AnswerMechanism",
+    "shoal.mechanisms.base.Odds",
 }
 
 

@@ -22,7 +22,8 @@ from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
 from shoal.explain.views import Tabular
-from shoal.protocols.prefixes import (
+from shoal.mechanisms.base import source
+from shoal.mechanisms.prefixes import (
     BETA,
     LENGTH,
     MESSAGES,
@@ -31,7 +32,6 @@ from shoal.protocols.prefixes import (
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.charts import Item
 from shoal.report.result import (

@@ -22,11 +22,11 @@ from shoal.errors import (
     UnreachableTargetError,
 )
 from shoal.explain.text import plain, up
+from shoal.mechanisms.base import source
+from shoal.mechanisms.envelopes import Device
 from shoal.planning import Plan
 from shoal.planning.planner import messages_limit
 from shoal.planning.planner import plan as make_plan
-from shoal.protocols.base import Device
-from shoal.randomizers.base import source
 from shoal.randomness import Randomness
 from shoal.report.result import ColumnResult, Result, Stages, remarks
 from shoal.values import attributes

@@ -18,7 +18,7 @@ from shoal.accounting.lower import binary_response_delta
 from shoal.auditing import WholePipeline, audit
 from shoal.auditing.auditor import bin_edges, histogram
 from shoal.auditing.subjects import Listed
-from shoal.randomizers.base import source
+from shoal.mechanisms.base import source
 from shoal.randomness import simulated, simulator
 from tables import randomizer_tables
 

@@ -22,8 +22,8 @@ from shoal.auditing.messages import (
 )
 from shoal.auditing.subjects import DataSet
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.dummies import PartitionedDummies
-from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.mechanisms.dummies import PartitionedDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.randomness import secure, simulated, simulator
 
 CHEAP = {"n": 4, "delta": 0.05, "runs": 1_000}

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 import browser_kit
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 
 PHONE, DESKTOP = {"width": 375, "height": 667}, {"width": 1280, "height": 800}
 SOME = (("light", DESKTOP), ("dark", PHONE))

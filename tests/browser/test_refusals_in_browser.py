@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from shoal.protocols.carriers import CarrierHistogram
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.carriers import CarrierHistogram
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.clock import system_clock
 from shoal.service.wire import Wire
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import browser_kit
 from browser.conftest import place
 from factories import by_groups, several
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import Open
 from shoal.service.wire import Wire
 

@@ -11,7 +11,7 @@ import pytest
 import shoal
 from shoal.accounting import catalog
 from shoal.cli import render
-from shoal.randomizers import registry
+from shoal.mechanisms import registry
 
 FOUR = "amplify --local-epsilon 4 --n 1e5"
 GUARANTEE = {
@@ -291,7 +291,7 @@ def test_brackets_in_words_are_not_markup(capsys):
     assert "[bold] Lemma [2] :fish:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", registry.NAMES)
+@pytest.mark.parametrize("name", registry.names(local=True))
 def test_every_randomizer_has_a_name(run, name):
     numbers = name in {"laplace", "duchi", "piecewise", "rounded"}
     asked = f"amplify --randomizer {name} --local-epsilon 2 --n 1e4 --json"

@@ -16,9 +16,8 @@ import pytest
 
 import shoal
 from shoal.accounting.law import BlanketLaw
-from shoal.protocols import registry as mechanisms
-from shoal.randomizers import registry
-from shoal.randomizers.base import (
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import (
     CategoryRandomizer,
     NumberedMessages,
     Odds,
@@ -93,11 +92,10 @@ class Leaking(Mirrored):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """What adding ``"mirrored": ("mirrored", "Mirrored")`` to the registry does."""
-    monkeypatch.setitem(sys.modules, "shoal.randomizers.mirrored", sys.modules[__name__])
-    monkeypatch.setitem(registry.CATEGORIES, "mirrored", ("mirrored", "Mirrored"))
-    for module in (registry, mechanisms):
-        monkeypatch.setattr(module, "NAMES", (*module.NAMES, "mirrored"))
+    """What adding ``"mirrored": Line("mirrored", "Mirrored", "answers")`` to the registry does."""
+    monkeypatch.setitem(sys.modules, "shoal.mechanisms.mirrored", sys.modules[__name__])
+    line = registry.Line("mirrored", "Mirrored", "answers")
+    monkeypatch.setitem(registry.LINES, "mirrored", line)
 
 
 def test_amplify_by_name(run):
@@ -111,7 +109,7 @@ def test_the_planner_considers_it():
     by_name = {option.name: option for option in plan.options}
     like = by_name["grr"].randomizer.local_epsilon
     assert by_name["mirrored"].randomizer.local_epsilon == pytest.approx(like, rel=1e-6)
-    assert mechanisms.restored(registry.described(Mirrored(k=4, epsilon=1.0))) == Mirrored(
+    assert registry.restored(registry.described(Mirrored(k=4, epsilon=1.0))) == Mirrored(
         k=4, epsilon=1.0
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from repository import environment, project
 from shoal.cli import amplify
-from shoal.randomizers import registry
+from shoal.mechanisms import registry
 
 FOUR = "amplify --local-epsilon 4 --n 1e5"
 TABLES = {
@@ -119,7 +119,7 @@ def test_an_unknown_bound_gets_a_suggestion(run):
 @pytest.mark.parametrize("name", ["geometric", "gr"])
 def test_an_unknown_randomizer_gets_the_list(run, name):
     said = run(FOUR, "--k 3 --randomizer", name).refusal()
-    assert f"one of {', '.join(registry.NAMES)}" in said
+    assert f"one of {', '.join(registry.names())}" in said
     assert ("did you mean grr?" in said) == (name == "gr")
 
 

@@ -18,9 +18,9 @@ from client_kit import DAY, NOW, Services, make_survey, manual_clock
 from command_kit import shoal
 from factories import by_groups, several
 from shoal.cli import submit
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service import client as service_client
 from shoal.service.admission import Invited, Open
 from shoal.service.client import Client

@@ -13,7 +13,7 @@ import pytest
 import command_kit
 from shoal import randomness, testing
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.testing import Study, ranks, rates
 from shoal.testing.study import sensitivity
 

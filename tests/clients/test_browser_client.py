@@ -22,12 +22,12 @@ from repository import ROOT
 from service.live import live, quick_directory
 from service.test_survey_texts import APART, HIDDEN, SHOWN, SKIPPING, TWINS
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import UnevenMechanism
-from shoal.protocols.carriers import CarrierHistogram
-from shoal.protocols.counts import FairCoins
-from shoal.randomizers import hashing
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms import hashing
+from shoal.mechanisms.carriers import CarrierHistogram
+from shoal.mechanisms.counts import FairCoins
+from shoal.mechanisms.envelopes import UnevenMechanism
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair, canonical
 from shoal.sealing.errors import SealingError
 from shoal.service.admission import Invited, Open

@@ -19,7 +19,7 @@ from shoal.accounting import catalog, integral
 from shoal.accounting.guarantee import default_delta, delta_warnings
 from shoal.accounting.search import Side
 from shoal.errors import OutOfRegimeError
-from shoal.randomizers.registry import CATEGORIES, by_name, family
+from shoal.mechanisms.registry import by_name, family, names
 
 CLIENT = ROOT / "clients" / "browser"
 WITHIN = 1.01
@@ -51,7 +51,7 @@ def questions(count):
             "k": 2,
         }
         if place % 2:
-            question["randomizer"] = str(drawn.choice(list(CATEGORIES)))
+            question["randomizer"] = str(drawn.choice(names("answers", local=True)))
             question["k"] = round(10 ** drawn.uniform(math.log10(2), 3))
         yield question
 

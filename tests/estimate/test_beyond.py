@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from shoal.protocols import registry as protocols
-from shoal.randomizers import registry as randomizers
-from shoal.randomizers.base import NumberMechanism
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import NumberMechanism
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.values import Counts, unlikely
 
@@ -22,17 +21,17 @@ N, TARGET = 150, {"n": 150, "epsilon": 1.0, "delta": 1e-6}
 
 def devices():
     """One of every name that a survey may have."""
-    for name in randomizers.CATEGORIES:
-        yield randomizers.by_name(name)(k=4, epsilon=2.0)
-    for name in randomizers.NUMBERS:
-        yield randomizers.by_name(name)(low=-5.0, high=10.0, epsilon=2.0)
-    for name in protocols.ANSWERS:
-        yield protocols.calibration(name)(k=4, **TARGET)
-    for name in protocols.BITS:
-        yield protocols.calibration(name)(**TARGET)
-    yield protocols.calibration("split-and-mix")(low=-5.0, high=10.0, **TARGET)
-    yield protocols.calibration("near-central-sum")(high=5, **TARGET)
-    yield protocols.calibration("near-central-sum")(low=-5.0, high=10.0, levels=5, **TARGET)
+    for name in registry.names("answers", local=True):
+        yield registry.by_name(name)(k=4, epsilon=2.0)
+    for name in registry.names("numbers", local=True):
+        yield registry.by_name(name)(low=-5.0, high=10.0, epsilon=2.0)
+    for name in registry.names("answers", several=True, surveys=False):
+        yield registry.calibration(name)(k=4, **TARGET)
+    for name in registry.names("bits"):
+        yield registry.calibration(name)(**TARGET)
+    yield registry.calibration("split-and-mix")(low=-5.0, high=10.0, **TARGET)
+    yield registry.calibration("near-central-sum")(high=5, **TARGET)
+    yield registry.calibration("near-central-sum")(low=-5.0, high=10.0, levels=5, **TARGET)
 
 
 DEVICES = list(devices())
@@ -77,13 +76,13 @@ def test_no_more_are_marked_than_promised(device):
 
 
 SMALL = [
-    *(randomizers.by_name(name)(k=3, epsilon=0.5) for name in ("grr", "projective", "hadamard")),
-    randomizers.by_name("unary")(k=2, epsilon=0.5),
-    randomizers.by_name("subset")(k=4, epsilon=0.5, size=2),
-    randomizers.by_name("duchi")(low=0.0, high=1.0, epsilon=0.5),
-    randomizers.by_name("laplace")(low=0.0, high=1.0, epsilon=0.5, levels=3),
-    randomizers.by_name("rounded")(low=0.0, high=1.0, epsilon=0.5, levels=3),
-    randomizers.by_name("piecewise")(low=0.0, high=1.0, epsilon=0.5, levels=3),
+    *(registry.by_name(name)(k=3, epsilon=0.5) for name in ("grr", "projective", "hadamard")),
+    registry.by_name("unary")(k=2, epsilon=0.5),
+    registry.by_name("subset")(k=4, epsilon=0.5, size=2),
+    registry.by_name("duchi")(low=0.0, high=1.0, epsilon=0.5),
+    registry.by_name("laplace")(low=0.0, high=1.0, epsilon=0.5, levels=3),
+    registry.by_name("rounded")(low=0.0, high=1.0, epsilon=0.5, levels=3),
+    registry.by_name("piecewise")(low=0.0, high=1.0, epsilon=0.5, levels=3),
 ]
 
 
@@ -154,9 +153,9 @@ def test_what_one_person_adds_is_within_reach(device):
 
 def test_copies_that_nobody_sent_are_missed():
     """The rule of zero-sum histograms makes 0 of them: the copies themselves tell."""
-    device = protocols.calibration("zero-sum")(k=4, **TARGET)
+    device = registry.calibration("zero-sum")(k=4, **TARGET)
     assert marked(device, Counts(np.array([N, 0, 0, 0]), N), RARE)
     assert marked(device, Counts(np.array([2 * N, N, N, N]), N), RARE), "nobody withheld any"
-    count = protocols.calibration("zero-sum-count")(**TARGET)
+    count = registry.calibration("zero-sum-count")(**TARGET)
     assert marked(count, Counts(np.array([2 * N]), N), RARE)
     assert marked(count, Counts(np.array([0]), N), RARE)

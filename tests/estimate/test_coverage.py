@@ -16,13 +16,12 @@ from scipy import signal, stats
 
 import shoal
 from shoal import randomness
-from shoal.protocols import registry as protocols
-from shoal.randomizers import registry as randomizers
-from shoal.randomizers.vectors import Ball
+from shoal.mechanisms import registry
+from shoal.mechanisms.vectors import Ball
 from shoal.values import Batch, Counts, MeanEstimate, VectorEstimate, score_limits
 
-NUMBERS = (*randomizers.NUMBERS, *protocols.NUMBERS)
-VECTORS = (*randomizers.VECTORS, *protocols.VECTORS)
+NUMBERS = (*registry.names("numbers", local=True), *registry.names("numbers", several=True))
+VECTORS = (*registry.names("vectors", local=True), *registry.names("vectors", several=True))
 DIMENSION = 3
 DELTA = 1e-5
 RARE = 1e-9  # a mechanism that covers exactly as often as it says fails a test this rarely
@@ -61,10 +60,10 @@ def made(name, *, n, epsilon):
     Epsilon is local for one message, and that of n people for several.
     """
     shape = {"low": 0.0, "high": 1.0} if name in NUMBERS else {"dimension": DIMENSION}
-    if name in randomizers.NAMES:
-        return randomizers.by_name(name)(**shape, epsilon=epsilon)
+    if registry.line(name).local:
+        return registry.by_name(name)(**shape, epsilon=epsilon)
     extra = {"levels": 8} if name in NUMBERS else {"bound": math.sqrt(DIMENSION)}
-    return protocols.calibration(name)(**shape, **extra, n=n, epsilon=epsilon, delta=DELTA)
+    return registry.calibration(name)(**shape, **extra, n=n, epsilon=epsilon, delta=DELTA)
 
 
 def estimates(device, values, runs, seed):
@@ -157,13 +156,13 @@ def row_of(randomizer, number):
 
 
 def few_levels(name, epsilon):
-    kind = randomizers.by_name(name)
+    kind = registry.by_name(name)
     chosen = any(field.name == "levels" and field.init for field in dataclasses.fields(kind))
     return kind(low=0.0, high=1.0, epsilon=epsilon, **({"levels": 3} if chosen else {}))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0, 10.0])
-@pytest.mark.parametrize("name", randomizers.NUMBERS)
+@pytest.mark.parametrize("name", registry.names("numbers", local=True))
 def test_limits_of_few_levels_cover_exactly(name, epsilon):
     """All outcomes of ten reports are listed: the coverage is a sum, and no estimate."""
     randomizer, n = few_levels(name, epsilon), 10
@@ -229,14 +228,14 @@ def check_width(name, epsilon, runs, n=10_000):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0])
-@pytest.mark.parametrize("name", [*randomizers.NUMBERS, *randomizers.VECTORS])
+@pytest.mark.parametrize("name", registry.names("numbers", "vectors", local=True))
 def test_limits_are_hardly_wider_than_normal_ones_where_those_hold(name, epsilon):
     check_width(name, epsilon, runs=4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 0.5, 2.0, 4.0, 5.0])
-@pytest.mark.parametrize("name", [*randomizers.NUMBERS, *randomizers.VECTORS])
+@pytest.mark.parametrize("name", registry.names("numbers", "vectors", local=True))
 def test_limits_are_hardly_wider_than_normal_ones(name, epsilon):
     check_width(name, epsilon, runs=20)
 

@@ -29,13 +29,13 @@ from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.engines.bins import Bins
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution, isotonic
+from shoal.mechanisms import histograms
+from shoal.mechanisms.dummies import HashedDummies, UniformDummies
+from shoal.mechanisms.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
+from shoal.mechanisms.shares import Difference
+from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumHistogram
 from shoal.planning import Question
 from shoal.planning.errors import of_total
-from shoal.protocols import histograms
-from shoal.protocols.dummies import HashedDummies, UniformDummies
-from shoal.protocols.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
-from shoal.protocols.shares import Difference
-from shoal.protocols.zero_sum import SparseHistogram, ZeroSumHistogram
 from shoal.randomness import simulated
 from shoal.values import Counts
 

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from shoal.estimate.groups import split
-from shoal.protocols.dummies import HashedDummies, UniformDummies
-from shoal.protocols.histograms import LeanHistogram, RobustHistogram
-from shoal.protocols.zero_sum import SparseHistogram, ZeroSumHistogram
-from shoal.randomizers import registry
+from shoal.mechanisms import registry
+from shoal.mechanisms.dummies import HashedDummies, UniformDummies
+from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
+from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumHistogram
 from shoal.randomness import simulated
 
 GROUPS = np.array([[900, 600, 100], [800, 500, 300], [200, 100, 60], [430, 10, 0]])

@@ -15,9 +15,9 @@ import pytest
 import shoal
 from shoal import open_answers, randomness
 from shoal.estimate.hitters import Tables, heavy_hitters, level_cells
+from shoal.mechanisms.detection import Detector
+from shoal.mechanisms.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
 from shoal.open_answers import threshold_statement
-from shoal.protocols.detection import Detector
-from shoal.protocols.prefixes import Alphabet, PrefixDummies, PrefixResponse, PrefixTree
 from shoal.values import Counts
 
 SYMBOLS = "abcdefghijklmnop"
@@ -162,7 +162,7 @@ class TestPromises:
         assert set(found.texts) == {*texts, "a text that "}
 
     def test_more_prefixes_than_can_be_followed_are_told(self, monkeypatch):
-        monkeypatch.setattr("shoal.protocols.prefixes.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
+        monkeypatch.setattr("shoal.mechanisms.prefixes.MOST_TRIED", 3 * len(SYMBOLS) ** 2)
         truth = zipf(N, words(SYMBOLS, 8, 8, 20_000, seed=0))
         found = search(made(PrefixDummies), truth, 0)
         assert not found.complete

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 import shoal
-from shoal.protocols.carriers import CarrierHistogram
-from shoal.protocols.shares import Difference
+from shoal.mechanisms.carriers import CarrierHistogram
+from shoal.mechanisms.shares import Difference
 from shoal.values import Counts
 
 LEVELS = (0.5, 0.8, 0.95, 0.99, 0.999)

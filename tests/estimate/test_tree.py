@@ -18,8 +18,8 @@ from shoal.engines.bins import Binned, Bins
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution
 from shoal.estimate.tree import Tree, TreeEstimate, group_sizes, totals
+from shoal.mechanisms.shares import Difference
 from shoal.planning.levels import best_levels
-from shoal.protocols.shares import Difference
 
 N = 3000
 VALUES = np.clip(np.random.default_rng(1).normal(50, 20, N), 0, 99).astype(np.int64)

@@ -10,8 +10,8 @@ import pytest
 
 from shoal.accounting.profile import PrivacyProfile
 from shoal.figures import separation
+from shoal.mechanisms.zero_sum import ZeroSumHistogram
 from shoal.planning import errors, plan
-from shoal.protocols.zero_sum import ZeroSumHistogram
 from shoal.randomness import simulated
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from shoal.errors import InvalidArgumentError
+from shoal.mechanisms.vectors import PrivUnit, PrivUnitG
 from shoal.network.generators import barabasi_albert, random_regular
 from shoal.network.simulation import network_mean, simulate
 from shoal.network.walk import Walk
-from shoal.randomizers.vectors import PrivUnit, PrivUnitG
 from shoal.randomness import simulated
 
 RUNS = 150

@@ -11,8 +11,8 @@ import pytest
 
 import shoal
 from shoal import randomness
+from shoal.mechanisms.vectors import Ball
 from shoal.planning import Plan, planner
-from shoal.randomizers.vectors import Ball
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -17,7 +17,7 @@ import numpy as np
 import peers_kit
 from factories import DAY, Half, example
 from http_kit import BYTES
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages

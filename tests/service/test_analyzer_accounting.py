@@ -9,7 +9,7 @@ import pytest
 
 from analyzer_kit import START, forged, make_survey, sealed
 from shoal.accounting.devices import Crowd
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import release_decision
 from shoal.values import Counts

@@ -11,8 +11,7 @@ import pytest
 
 from analyzer_kit import START, Analyzer, documents_of, forged
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.registry import calibration
-from shoal.randomizers.registry import by_name
+from shoal.mechanisms.registry import by_name, calibration
 from shoal.service.analyzer import collect
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import signs_of_forgery

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer_kit import forged, sealed
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.split_and_mix import SplitAndMixSum
-from shoal.protocols.zero_sum import ZeroSumHistogram
-from shoal.randomizers import registry as randomizers
-from shoal.randomizers.hashing import LocalHashing
+from shoal.mechanisms import registry
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.hashing import LocalHashing
+from shoal.mechanisms.split_and_mix import SplitAndMixSum
+from shoal.mechanisms.zero_sum import ZeroSumHistogram
 from shoal.service.analyzer.decode import packed, unpacked
 from shoal.values import Counts
 
@@ -97,7 +97,7 @@ def test_batches_of_several_messages_add_up(analyzer):
 
 
 def test_a_mean_by_one_message(analyzer):
-    device = randomizers.by_name("duchi")(low=0.0, high=100.0, epsilon=1.0)
+    device = registry.by_name("duchi")(low=0.0, high=100.0, epsilon=1.0)
     survey = numbers(analyzer, device)
     found = collected(analyzer, survey, NUMBERS)
     mean = found["mean"]

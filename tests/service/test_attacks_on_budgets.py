@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from service.live import Lying, live
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.client import Abstained, Client, Policy, Queued, Sent, Settings
 from shoal.service.client.errors import PolicyError
 from shoal.service.survey import Party

@@ -22,7 +22,7 @@ import command_kit
 from repository import ROOT, benchmark, environment
 from service.live import live
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.grid import Duchi
+from shoal.mechanisms.grid import Duchi
 from shoal.service.clock import system_clock
 from shoal.service.http.server import listen
 

@@ -20,8 +20,8 @@ from repository import environment
 from running_kit import wait_for
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
 from shoal.service import opening
 from shoal.service.analyzer.decode import cells_of

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peers_kit import circulant, counts, free_sealing, swarm, telling
-from shoal.randomizers.bits import UnaryEncoding
-from shoal.randomizers.hashing import LocalHashing
+from shoal.mechanisms.bits import UnaryEncoding
+from shoal.mechanisms.hashing import LocalHashing
 from shoal.randomness import simulated
 from shoal.service.peers import Collector, Conditions, MemoryNetwork, PeerSurvey, run_peers
 from shoal.service.peers.machine import wrap

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peers_kit import circulant, counts, free_sealing, telling
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 
 PEOPLE = 100

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from peers_kit import circulant, telling
 from shoal.errors import InvalidArgumentError
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.network.graph import Graph
-from shoal.randomizers.response import RandomizedResponse
 from shoal.sealing import KeyPair, NotOpenableError, SurveyId
 from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency
 from shoal.service.peers.machine import HOME, peel, wrap

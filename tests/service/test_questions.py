@@ -18,9 +18,9 @@ from analyzer_kit import START, Analyzer, DirectSource, sealed_apart
 from factories import SHUFFLER, several
 from service.live import Batchwise, free_sealing, live, quick_directory
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.registry import protocol
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.registry import protocol
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair, MalformedError, NotOpenableError, canonical
 from shoal.service.admission import Invited, Open, OpenFraction
 from shoal.service.batch_file import BatchFile

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from factories import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.protocols.registry import protocol
-from shoal.randomizers.registry import by_name, described
-from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.vectors import PrivUnit, VectorMechanism
+from shoal.mechanisms.registry import by_name, described, protocol
+from shoal.mechanisms.response import RandomizedResponse
+from shoal.mechanisms.vectors import PrivUnit, VectorMechanism
 from shoal.sealing import MalformedError, canonical
 from shoal.service.admission import OpenFraction
 from shoal.service.survey import Batches, Party, Stated, Survey

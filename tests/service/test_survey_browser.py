@@ -10,8 +10,7 @@ import shoal
 from factories import example
 from repository import ROOT
 from shoal.errors import InvalidArgumentError
-from shoal.protocols import registry as protocols
-from shoal.randomizers import registry as randomizers
+from shoal.mechanisms import registry
 from shoal.sealing import SUITES
 from shoal.service.admission import Open
 from shoal.service.survey import Batches, Question, Survey
@@ -100,11 +99,11 @@ def vars_of(design):
 
 
 def test_every_mechanism_for_answers_or_numbers_is_in_one_of_two_lists():
-    kinds = (randomizers.CATEGORIES, randomizers.NUMBERS, protocols.ANSWERS)
-    kinds += (protocols.BITS, protocols.NUMBERS, protocols.SURVEYS)
-    assert sorted(SURVEYS) == sorted(name for kind in kinds for name in kind)
+    by_sigma = set(registry.names(local=False, several=False))
+    wanted = set(registry.names("answers", "bits", "numbers")) - by_sigma
+    assert sorted(SURVEYS) == sorted(wanted)
     assert not set(BROWSERS) & set(PYTHON)
-    assert not set(SURVEYS) & set(randomizers.CALIBRATED)
+    assert not set(SURVEYS) & by_sigma
 
 
 @pytest.mark.parametrize(

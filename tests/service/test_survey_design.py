@@ -9,9 +9,9 @@ import pytest
 import shoal
 from factories import ANALYZER, SHUFFLER, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.protocols import registry as protocols
-from shoal.randomizers.response import RandomizedResponse
-from shoal.randomizers.vectors import PrivUnit
+from shoal.mechanisms import registry
+from shoal.mechanisms.response import RandomizedResponse
+from shoal.mechanisms.vectors import PrivUnit
 from shoal.service.admission import Open, OpenFraction
 from shoal.service.survey import Batches
 from shoal.service.survey.design import Design, expected_error, least_minimum
@@ -79,7 +79,7 @@ def test_a_cap_is_kept():
     assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).guarantee(600).epsilon < 1
 
 
-@pytest.mark.parametrize("choose", protocols.ANSWERS)
+@pytest.mark.parametrize("choose", registry.names("answers", several=True, surveys=False))
 @pytest.mark.parametrize("cap", [1.5, 60.0])
 def test_a_cap_of_messages_is_kept_or_refused_for_every_mechanism(choose, cap):
     design = Design(**WANTED, categories=4, choose=choose, messages_cap=cap)

@@ -18,8 +18,8 @@ from factories import by_groups, example, several
 from service.live import live
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.groups import split
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import MalformedError, canonical
 from shoal.service.admission import Open, OpenFraction
 from shoal.service.client.errors import ClientError

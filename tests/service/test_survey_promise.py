@@ -15,7 +15,7 @@ from scipy import stats
 
 import shoal
 from factories import example
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import OpenFraction
 from shoal.service.survey.promise import Terms, promised
 

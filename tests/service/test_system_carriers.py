@@ -10,7 +10,7 @@ import pytest
 import shoal
 from factories import example
 from service.live import live, quick_directory
-from shoal.protocols.carriers import CarrierHistogram
+from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, KeyPair, NotOpenableError, canonical
 from shoal.service.admission import Invited

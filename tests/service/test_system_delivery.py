@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.live import Lossy, Workers, counted, live, quick_directory, telling
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.client import Sent, seal_many
 from shoal.service.clock import system_clock
 

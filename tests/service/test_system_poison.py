@@ -12,8 +12,8 @@ import pytest
 
 from http_kit import BYTES
 from service.live import live
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import HadamardResponse, RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.response import HadamardResponse, RandomizedResponse
 from shoal.randomness import simulated
 from shoal.service.analyzer.decode import cells_of
 from shoal.service.client.randomize import draw, seal

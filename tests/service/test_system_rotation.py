@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.live import DAY, HOUR, live, quick_directory
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Queued, Settings
 from shoal.service.client.protocol import NoResponse, Request

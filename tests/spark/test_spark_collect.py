@@ -18,8 +18,8 @@ from pyspark import cloudpickle
 from analyzer_kit import START, Analyzer, Shuffler, counts_of, forged, sealed, sealed_apart
 from factories import several
 from shoal.errors import EngineError
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair
 from shoal.service.admission import Open
 from shoal.service.analyzer.cluster import RECORDS, Cluster, Mount, Opener

@@ -18,8 +18,8 @@ from shoal import testing
 from shoal.engines import columns
 from shoal.engines.columns import Amounts, Choices, Counting
 from shoal.errors import EngineError, InvalidArgumentError
-from shoal.randomizers.grid import Laplace
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.grid import Laplace
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import secure, simulated
 from spark_kit import spark_session
 

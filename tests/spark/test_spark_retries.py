@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 
 from shoal.engines import columns, spark
 from shoal.engines.columns import Choices, Counting
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import secure
 from spark_kit import spark_session
 

@@ -15,7 +15,7 @@ from protocol_contract import crowd_law, divergence
 from shoal import randomness
 from shoal.accounting.noise.dummies import dummies_delta
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies, partitioned_delta
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies, partitioned_delta
 
 RARE = 1e-7
 

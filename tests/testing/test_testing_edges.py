@@ -10,9 +10,9 @@ import pytest
 
 import shoal
 from shoal import randomness, testing
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import (
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,
     RandomizedResponse,

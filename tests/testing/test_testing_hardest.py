@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from shoal import randomness, testing
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import PartitionedDummies
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import PartitionedDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.testing import power, ranks
 from shoal.testing.scores import scores_of
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shoal import randomness, testing
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import HadamardResponse, RandomizedResponse
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import HadamardResponse, RandomizedResponse
 from shoal.testing import ranks
 from shoal.testing.scores import Split, scores_of
 from shoal.values import Counts

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from shoal import randomness
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import HadamardResponse, RandomizedResponse
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import HadamardResponse, RandomizedResponse
 from shoal.testing import sampling
 from shoal.testing.scores import scores_of
 

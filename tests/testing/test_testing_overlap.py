@@ -8,7 +8,7 @@ import pytest
 import shoal
 from shoal import randomness, testing
 from shoal.accounting.amplification import profile
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.testing import designing, question
 from shoal.testing.tester import APART, TWICE
 

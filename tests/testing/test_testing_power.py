@@ -23,9 +23,9 @@ import pytest
 
 from shoal import testing
 from shoal.accounting.amplification import local_epsilon
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.testing import rates
 from shoal.testing.designing import Shape, Target
 

@@ -14,10 +14,10 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.engines.shuffling import shuffle
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.bits import SubsetSelection
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.response import (
+from shoal.mechanisms.bits import SubsetSelection
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,
     RandomizedResponse,

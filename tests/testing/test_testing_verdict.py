@@ -7,8 +7,8 @@ import pytest
 
 import shoal
 from shoal import randomness, testing
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.values import Batch, Counts
 
 K, N = 32, 6000

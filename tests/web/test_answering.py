@@ -12,9 +12,9 @@ import dashboard_kit
 from analyzer_kit import DAY, START, Analyzer
 from http_kit import serving
 from shoal.explain.text import factor, up
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import Invited
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.http.limits import Limits

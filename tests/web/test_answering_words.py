@@ -8,23 +8,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from factories import example, several
-from shoal.protocols import registry
-from shoal.protocols.carriers import CarrierHistogram
-from shoal.protocols.counts import FairCoins, NearCentralCount, NearCentralSum
-from shoal.protocols.dummies import HashedDummies, UniformDummies
-from shoal.protocols.histograms import LeanHistogram, RobustHistogram
-from shoal.protocols.split_and_mix import SplitAndMixSum
-from shoal.protocols.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
-from shoal.randomizers import registry as randomizers
-from shoal.randomizers.bits import SubsetSelection, UnaryEncoding
-from shoal.randomizers.grid import Duchi, Laplace, Piecewise, RoundedResponse
-from shoal.randomizers.hashing import LocalHashing
-from shoal.randomizers.response import (
+from factories import NAMES, example, several
+from shoal.mechanisms.bits import SubsetSelection, UnaryEncoding
+from shoal.mechanisms.carriers import CarrierHistogram
+from shoal.mechanisms.counts import FairCoins, NearCentralCount, NearCentralSum
+from shoal.mechanisms.dummies import HashedDummies, UniformDummies
+from shoal.mechanisms.grid import Duchi, Laplace, Piecewise, RoundedResponse
+from shoal.mechanisms.hashing import LocalHashing
+from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
+from shoal.mechanisms.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,
     RandomizedResponse,
 )
+from shoal.mechanisms.split_and_mix import SplitAndMixSum
+from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 from shoal.randomness import simulated
 from shoal.service.survey.words import cases, sentences
 
@@ -151,9 +149,8 @@ def devices():
 
 
 def test_every_mechanism_of_a_survey_has_words():
-    vectors = {*randomizers.VECTORS, *registry.VECTORS}
     made = {device.name: device for device in devices()}
-    assert set(made) == set(registry.NAMES) - vectors
+    assert set(made) == set(NAMES)
     for device in made.values():
         words = sentences(survey_of(device))
         assert words.leaves.endswith(".")

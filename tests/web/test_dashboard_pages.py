@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from dashboard_kit import Page, dashboard_of, login, shown
 from shoal.explain.text import measured, up
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import Invited
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import release

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from analyzer_kit import DAY, Analyzer
 from browser_kit import PATIENCE, PHONE, built_scripts, chromium
 from dashboard_kit import shown
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16
 EVERY = 15_000  # milliseconds

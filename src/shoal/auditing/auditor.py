@@ -27,7 +27,7 @@ from shoal.auditing.result import Audit, Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic
 from shoal.auditing.subjects import MOST_INPUTS, Collection, Listed, Neighbours, Sampler, Subject
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import MOST_TRIED, Auditable, some_answers
+from shoal.mechanisms.base import MOST_TRIED, Auditable, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, attributes
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shoal.randomizers.base import Auditable
+from shoal.mechanisms.base import Auditable
 from shoal.values import Array
 
 Raw = npt.NDArray[Any]

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from shoal.auditing import messages
 from shoal.auditing.messages import Coder, Codes, Raw
 from shoal.auditing.subjects import Collection, DataSet, Neighbours, Sampler, Subject, Transcripts
-from shoal.randomizers.base import Auditable
+from shoal.mechanisms.base import Auditable
 from shoal.values import Array, Batch
 
 Ratios = tuple[Array, Array]  # R_0/R* and R_1/R* of each code

@@ -29,8 +29,8 @@ from shoal.accounting.law import BlanketLaw
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.protocols.base import MultiMessageMechanism
-from shoal.randomizers.base import Mechanism, TakesAnswers
+from shoal.mechanisms.base import Mechanism, TakesAnswers
+from shoal.mechanisms.envelopes import MultiMessageMechanism
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 

@@ -170,11 +170,10 @@ def amplify(options: AmplifyOptions) -> None:
 
 def _obey_noise(options: AmplifyOptions, randomizer: str) -> None:
     """--sigma is for randomizers with such noise, and these have no ε0."""
-    from shoal.randomizers.registry import CALIBRATED, by_name
+    from shoal.mechanisms.registry import line
 
-    by_name(randomizer)  # or there is no such name
-    name = f"randomizer={randomizer}"
-    if randomizer not in CALIBRATED:
+    name, known = f"randomizer={randomizer}", line(randomizer)
+    if not known.by_sigma:
         why = f"no --sigma for {randomizer}, but --local-epsilon"
         options.obey(Excludes(name, ("sigma",), why))
     options.obey(
@@ -236,7 +235,7 @@ def _devices(options: AmplifyOptions) -> dict[str, Any]:
         table = read_table(options.table)
         return {"randomizer": BlanketLaw.from_table(table, local_epsilon=options.local_epsilon)}
     if options.sigma is not None:
-        from shoal.randomizers.registry import noisy
+        from shoal.mechanisms.registry import noisy
 
         name = options.randomizer or ""
         return {"randomizer": noisy(name, **options.only("sigma", "k", "bounds"))}
@@ -247,6 +246,6 @@ def _devices(options: AmplifyOptions) -> dict[str, Any]:
 
 def _family(options: AmplifyOptions) -> Any:  # noqa: ANN401 - whatever takes an epsilon
     """The named randomizers; --k alone, beside a bound, says that the devices run grr."""
-    from shoal.randomizers.registry import family
+    from shoal.mechanisms.registry import family
 
     return family(options.randomizer or "grr", k=options.k, bounds=options.bounds)

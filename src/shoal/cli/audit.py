@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
-    from shoal.protocols.base import Device
+    from shoal.mechanisms.envelopes import Device
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
@@ -167,7 +167,7 @@ def _no_other_verdict() -> Iterator[None]:
 def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
     """Run it. What the audited code prints goes to standard error."""
     import shoal
-    from shoal.protocols.base import MultiMessageMechanism
+    from shoal.mechanisms.envelopes import MultiMessageMechanism
     from shoal.randomness import simulated
 
     declared = _declared(options)
@@ -185,8 +185,7 @@ def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - d
 
 def _declared(options: AuditOptions) -> object | None:
     from shoal.auditing.subjects import Listed
-    from shoal.protocols import registry
-    from shoal.randomizers.registry import CALIBRATED, family, noisy
+    from shoal.mechanisms.registry import family, line, noisy
 
     if options.table is not None:
         return Listed(files.read_table(options.table))
@@ -194,7 +193,7 @@ def _declared(options: AuditOptions) -> object | None:
         return None
     if options.sigma is not None:
         return noisy(options.randomizer, **options.only("sigma", "k", "bounds"))
-    if options.randomizer in registry.PROTOCOLS or options.randomizer in CALIBRATED:
+    if not line(options.randomizer).local:
         return _calibrated(options, options.randomizer)
     local = _LOCAL_EPSILON if options.local_epsilon is None else options.local_epsilon
     return family(options.randomizer, k=options.k, bounds=options.bounds)(epsilon=local)
@@ -202,22 +201,21 @@ def _declared(options: AuditOptions) -> object | None:
 
 def _calibrated(options: AuditOptions, name: str) -> Device:
     """With the least noise that keeps the claim."""
-    from shoal.protocols import registry
+    from shoal.mechanisms import registry
 
     itself, shape = f"randomizer={name}", dict[str, Any]()
     options.obey(
         Needs(itself, ("epsilon",), "the ε that its noise is made for"),
         Excludes(itself, ("local_epsilon",), f"{name} has no ε0"),
     )
-    vectors = {*registry.VECTORS, "gaussian-vectors"}
-    if name in registry.ANSWERS or name in vectors:
+    takes = registry.line(name).takes
+    if takes in {"answers", "vectors"}:
         options.obey(Needs(itself, ("k",), "the number of answers, or the dimension"))
-        answers = name in registry.ANSWERS
         size = "norm" if name == "gaussian-vectors" else "bound"
-        shape = {"k": options.k} if answers else {"dimension": options.k, size: 1.0}
+        shape = {"k": options.k} if takes == "answers" else {"dimension": options.k, size: 1.0}
     else:
         options.obey(Excludes(itself, ("k",), f"--randomizer {name} takes no --k"))
-    if name in registry.NUMBERS or name == "gaussian":
+    if takes == "numbers":
         low, high = options.bounds or (0.0, 1.0)
         shape = {"low": low, "high": high}
     else:

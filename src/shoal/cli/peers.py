@@ -112,9 +112,9 @@ def run(options: PeersOptions) -> None:
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.engines.columns import PUBLIC
+    from shoal.mechanisms.base import CategoryRandomizer
+    from shoal.mechanisms.registry import family
     from shoal.network.generators import random_regular
-    from shoal.randomizers.base import CategoryRandomizer
-    from shoal.randomizers.registry import family
     from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.accounting import collect, hops_in_time

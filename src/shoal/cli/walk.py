@@ -201,7 +201,7 @@ def _devices(options: WalkOptions) -> dict[str, Any]:
     checks.positive(local_epsilon=local)
     if options.randomizer is None:
         return {"local_epsilon": local}
-    from shoal.randomizers.registry import family
+    from shoal.mechanisms.registry import family
 
     make = family(options.randomizer, k=options.k, bounds=options.bounds)
     return {"randomizer": make(epsilon=local)}

@@ -32,7 +32,7 @@ from shoal.engines.columns import (
     people,
 )
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers import registry
+from shoal.mechanisms import registry
 
 if TYPE_CHECKING:
     import polars as pl

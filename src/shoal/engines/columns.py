@@ -32,15 +32,15 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.engines.files import Files, first_line, reading, require_columns
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.randomizers import registry
-from shoal.randomizers.base import (
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import (
     AnswerMechanism,
     Mechanism,
     NumberMechanism,
     Randomizer,
     VectorMechanism,
 )
-from shoal.randomizers.vectors import Ball
+from shoal.mechanisms.vectors import Ball
 from shoal.randomness import Randomness
 from shoal.values import AnyEstimate, Array, Counts
 
@@ -577,14 +577,12 @@ def vector_names(
     return names
 
 
-def _require_kind(randomizer: object, what: str) -> None:
+def _require_kind(randomizer: object, what: registry.Takes) -> None:
     """A randomizer given by its name is one of what there is to collect."""
     if isinstance(randomizer, str):
-        registry.by_name(randomizer)
-        if randomizer in registry.CALIBRATED:
+        if not registry.line(randomizer).local:
             raise registry.without_epsilon(randomizer)
-        kinds = {"answers": registry.CATEGORIES, "numbers": registry.NUMBERS}
-        kind = kinds.get(what, registry.VECTORS)
+        kind = registry.names(what, local=True)
         which = "bounds are for numbers, columns and norm for vectors, neither for answers"
         expected = f"a randomizer of {what}, one of {', '.join(kind)} ({which})"
         checks.refuse(randomizer not in kind, expected, randomizer=randomizer)

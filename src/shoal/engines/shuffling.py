@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import Reports, source
+from shoal.mechanisms.base import Reports, source
 from shoal.randomness import Randomness
 from shoal.values import Batch, Envelopes
 

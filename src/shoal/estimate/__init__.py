@@ -12,8 +12,8 @@ import numpy as np
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.randomizers.base import LARGEST_TABLE, CategoryRandomizer, NumberedMessages
-from shoal.randomizers.bits import UnaryEncoding
+from shoal.mechanisms.base import LARGEST_TABLE, CategoryRandomizer, NumberedMessages
+from shoal.mechanisms.bits import UnaryEncoding
 from shoal.values import Array, Counts, Estimate
 
 __all__ = ["Ranked", "above_noise", "covariance", "noise_floor", "on_simplex", "top"]

@@ -1,7 +1,7 @@
 """How numbers in bins are distributed: cumulative curve, quantiles, counts of ranges.
 
 All are totals of neighbouring bins, whose errors the mechanism knows
-(:meth:`~shoal.randomizers.base.AnswerMechanism.totals`). Limits are of the people that reported, at
+(:meth:`~shoal.mechanisms.base.AnswerMechanism.totals`). Limits are of the people that reported, at
 the resolution of the bins, and count the noise alone: the data are given.
 """
 
@@ -16,7 +16,7 @@ from shoal import checks
 from shoal.engines.bins import Bins, Place, written
 from shoal.estimate.tree import TreeEstimate
 from shoal.explain.text import measured
-from shoal.randomizers.base import AnswerMechanism, Codes
+from shoal.mechanisms.base import AnswerMechanism, Codes
 from shoal.values import Array, Estimate, Record, attributes
 
 LEVEL = 0.95

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.randomizers.base import AnswerMechanism
+from shoal.mechanisms.base import AnswerMechanism
 from shoal.values import Array, Estimate
 
 NOBODY = "nobody, up to noise"

@@ -1,7 +1,7 @@
 """The texts that many people hold, from the shuffled cells of a prefix tree.
 
 Level by level, all extensions of the prefixes found so far are tried; last come the whole texts.
-See :mod:`shoal.protocols.detection` for how a text stands out from noise, whatever people hold.
+See :mod:`shoal.mechanisms.detection` for how a text stands out from noise, whatever people hold.
 
 Extensions are tried against the tables of a level in pieces that fit a cache: the scores of a
 text's cells add up table by table, and a text is dropped as soon as even the highest scores in the
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.protocols.detection import Background, Detector
-from shoal.protocols.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Words
+from shoal.mechanisms.detection import Background, Detector
+from shoal.mechanisms.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Words
 from shoal.values import Array, Batch, Counts
 
 Indices = npt.NDArray[np.int64]
@@ -108,7 +108,7 @@ def heavy_hitters(
         InvalidArgumentError: Counts of another tree, or ``beta`` out of its range.
 
     Example:
-        >>> from shoal.protocols.prefixes import PrefixDummies
+        >>> from shoal.mechanisms.prefixes import PrefixDummies
         >>> from shoal.randomness import simulated
         >>> target = {"n": 5_000, "epsilon": 1.0, "delta": 1e-6}
         >>> made = PrefixDummies.calibrated(**target, length=2, alphabet="ab")

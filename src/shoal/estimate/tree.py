@@ -18,8 +18,8 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.protocols.shares import NEGLIGIBLE, Difference, reached
-from shoal.randomizers.base import Codes
+from shoal.mechanisms.base import Codes
+from shoal.mechanisms.shares import NEGLIGIBLE, Difference, reached
 from shoal.values import Array, Estimate, Flags
 
 LARGEST = 2000  # answers: beyond, least squares take long

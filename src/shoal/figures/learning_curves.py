@@ -21,8 +21,8 @@ from shoal import randomness as sources
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Panel, Row, figure
+from shoal.mechanisms.base import CategoryRandomizer
 from shoal.planning import errors, plan, planner
-from shoal.randomizers.base import CategoryRandomizer
 from shoal.randomness import Randomness
 from shoal.values import Array
 

@@ -27,12 +27,12 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Row, figure
+from shoal.mechanisms.base import CategoryRandomizer
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.hashing import LocalHashing
+from shoal.mechanisms.response import RandomizedResponse
+from shoal.mechanisms.zero_sum import Withheld, ZeroSumHistogram
 from shoal.planning import errors
-from shoal.protocols.dummies import UniformDummies
-from shoal.protocols.zero_sum import Withheld, ZeroSumHistogram
-from shoal.randomizers.base import CategoryRandomizer
-from shoal.randomizers.hashing import LocalHashing
-from shoal.randomizers.response import RandomizedResponse
 
 EPSILON = 1.0
 DELTA = 1e-6

@@ -13,8 +13,8 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
+from shoal.mechanisms.response import mixed
 from shoal.network.simulation import HALF, LOWER, STRIDE, Course, Holders, Present
-from shoal.randomizers.response import mixed
 from shoal.randomness import Words
 
 Function = TypeVar("Function", bound=Callable[..., object])

@@ -39,10 +39,10 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.mechanisms.response import GOLDEN, mixed
+from shoal.mechanisms.vectors import CapRandomizer
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.walk import Absences, Process, Progress, Submit, Varying, Walk, round_count
-from shoal.randomizers.response import GOLDEN, mixed
-from shoal.randomizers.vectors import CapRandomizer
 from shoal.randomness import Randomness, Words, secure
 from shoal.values import Array, Batch, Messages
 

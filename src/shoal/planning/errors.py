@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from shoal.randomizers.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
+from shoal.mechanisms.base import AnswerMechanism, Mechanism, NumberMechanism, VectorMechanism
 from shoal.values import Array
 
 if TYPE_CHECKING:

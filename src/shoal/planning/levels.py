@@ -17,9 +17,9 @@ import numpy as np
 from shoal import checks
 from shoal.engines.bins import Binned
 from shoal.estimate.tree import LARGEST, Tree, TreeEstimate, group_sizes, totals
+from shoal.mechanisms.histograms import HistogramEstimate, NearCentralHistogram
 from shoal.planning.joint import Part, plan_together
 from shoal.planning.planner import Plan
-from shoal.protocols.histograms import HistogramEstimate, NearCentralHistogram
 
 _DEPTHS = (2, 3, 4)
 _FEWEST_BINS = 4

@@ -26,18 +26,18 @@ from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.explain.views import Tabular
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import AnswerMechanism, Randomizer, VectorMechanism
+from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
+from shoal.mechanisms.registry import by_name, calibration, described, restored
 from shoal.planning import errors
 from shoal.planning.errors import Errors
-from shoal.protocols.base import Device, MultiMessageMechanism
-from shoal.protocols.registry import calibration, restored
-from shoal.randomizers.base import AnswerMechanism, Randomizer, VectorMechanism
-from shoal.randomizers.registry import CALIBRATED, CATEGORIES, by_name, described
 from shoal.values import Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from shoal.randomizers.vectors import Ball
+    from shoal.mechanisms.vectors import Ball
 
 Family = Callable[..., Randomizer]
 
@@ -136,7 +136,7 @@ class Question:
         """The vectors in question, if they may be shorter than the norm."""
         if self.dimension is None or self.norm is None:
             return None
-        from shoal.randomizers.vectors import Ball
+        from shoal.mechanisms.vectors import Ball
 
         return Ball(dimension=self.dimension, norm=self.norm)
 
@@ -823,7 +823,7 @@ def for_categories(
     if n * k > LARGEST_DECODING:
         limited["hashing"] = f"decoding tries {k:,} answers on each of {n:,} reports"
     tried = []
-    for name in CATEGORIES:
+    for name in registry.names("answers", local=True):
         sizes = [{"buckets": buckets} for buckets in _BUCKETS] if name == "hashing" else [{}]
         if limited.get(name):
             tried.append(Candidate(name, remark=limited[name]))
@@ -933,7 +933,11 @@ def _options(question: Question, *names: str, near: float | None = None) -> dict
             rivals.sort(key=lambda rival: _predicted_error(rival, likely, question))
         for candidate in rivals:
             known = best.get(name)
-            if not names and name in CALIBRATED and _more_noise(candidate, best, question):
+            if (
+                not names
+                and registry.line(name).by_sigma
+                and _more_noise(candidate, best, question)
+            ):
                 best[name] = Option(name, remark=_BY_NAME)
                 continue
             if known is None or not _surely_worse(candidate, known, question):
@@ -1053,7 +1057,7 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
         bias = 0
     # To five digits: those that differ by rounding only stay in the order of the candidates.
     ordered = sorted(best.values(), key=lambda option: float(f"{_error(option, bias):.5g}"))
-    bounded = [option for option in ordered if option.name not in CALIBRATED] or ordered
+    bounded = [option for option in ordered if not registry.line(option.name).by_sigma] or ordered
     least = _error(bounded[0], bias)
     alike = [option for option in bounded if _error(option, bias) <= _ALIKE * least]
     simplest = list(best)  # the candidates come simplest first
@@ -1066,7 +1070,7 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
     if not others or others[0].errors is None:
         return (first, *others), "it is the only one possible"
     second, ratio = others[0].name, _error(others[0], bias) / _error(first, bias)
-    if ratio < 1 and second in CALIBRATED:
+    if ratio < 1 and registry.line(second).by_sigma:
         return (
             first,
             *others,

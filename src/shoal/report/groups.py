@@ -14,7 +14,7 @@ from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
-from shoal.randomizers.base import AnswerMechanism
+from shoal.mechanisms.base import AnswerMechanism
 from shoal.report.charts import LEVEL, Item, Panel, counted
 from shoal.report.result import ColumnResult
 from shoal.values import Estimate, Record

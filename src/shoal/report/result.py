@@ -27,9 +27,9 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
 from shoal.explain.text import down, factor, finite, plain, up, visible
 from shoal.explain.views import Tabular
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.registry import described
 from shoal.planning import Plan
-from shoal.protocols.base import Device
-from shoal.randomizers.registry import described
 from shoal.report import charts
 from shoal.report.charts import Chart, counted
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.bins import Bins
     from shoal.estimate.distribution import Distribution, Quantile, RangeCount
-    from shoal.randomizers.base import AnswerMechanism
+    from shoal.mechanisms.base import AnswerMechanism
 
 T = TypeVar("T")
 TEMPLATES = Path(__file__).parent

@@ -41,11 +41,12 @@ from shoal.accounting import search
 from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise.dummies import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.protocols.base import Device
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.base import Randomizer, source
-from shoal.randomizers.partitioned import PartitionedResponse
-from shoal.randomizers.registry import CATEGORIES, by_name, described
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import Randomizer, source
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.registry import by_name, described
 from shoal.randomness import Randomness
 from shoal.testing import power, rates
 from shoal.testing.question import DesignOptions, Question, Test, hypothesis
@@ -169,7 +170,8 @@ def names(question: Question) -> tuple[str, ...]:
     if (name := question.randomizer) is not None:
         coin, coins = question.coin, "public" if name in PUBLIC else "private"
         expected = f"one of {', '.join(NAMES)}"
-        checks.refuse(name not in {*CATEGORIES, *NAMES}, expected, randomizer=name)
+        known = {*registry.names("answers", local=True), *NAMES}
+        checks.refuse(name not in known, expected, randomizer=name)
         checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
         for field_name, value in attributes(question, "partitions", "symbols").items():
             expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"

@@ -41,11 +41,11 @@ from scipy import sparse
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.base import Device
-from shoal.protocols.dummies import PartitionedDummies, UniformDummies
-from shoal.randomizers.base import CategoryRandomizer, NumberedMessages
-from shoal.randomizers.partitioned import PartitionedResponse, Partitions
-from shoal.randomizers.response import HadamardResponse, RandomizedResponse, walsh
+from shoal.mechanisms.base import CategoryRandomizer, NumberedMessages
+from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.partitioned import PartitionedResponse, Partitions
+from shoal.mechanisms.response import HadamardResponse, RandomizedResponse, walsh
 from shoal.testing import sampling
 from shoal.testing.sampling import CountTable, Generator
 from shoal.values import Array, Counts

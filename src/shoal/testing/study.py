@@ -24,9 +24,9 @@ from shoal import checks
 from shoal.errors import UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain
-from shoal.protocols.base import Device
-from shoal.randomizers.registry import described
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.registry import described
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
 from shoal.testing.designing import design, required_n, tester

@@ -20,7 +20,7 @@ from shoal.engines.files import Files
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError
 from shoal.explain.document import Document
-from shoal.randomizers.base import source
+from shoal.mechanisms.base import source
 from shoal.randomness import Randomness, simulator
 from shoal.testing import ranks
 from shoal.testing.designing import Design, design, fresh_coins

@@ -15,10 +15,10 @@ from shoal.accounting.amplification import amplify, profile
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import PrecisionError
-from shoal.protocols.base import Device
-from shoal.protocols.dummies import PartitionedDummies
-from shoal.randomizers.base import Reports
-from shoal.randomizers.partitioned import PartitionedResponse
+from shoal.mechanisms.base import Reports
+from shoal.mechanisms.dummies import PartitionedDummies
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
 from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
@@ -68,7 +68,7 @@ class Tester(Test):
         :doc:`/theory/testing`.
 
     Example:
-        >>> from shoal.randomizers.response import RandomizedResponse
+        >>> from shoal.mechanisms.response import RandomizedResponse
         >>> device = RandomizedResponse(k=16, epsilon=3.0)
         >>> tester = Tester(device=device, reference=[1 / 16] * 16, n=1000, distance=0.1)
         >>> round(tester.power(), 2), tester.coin

@@ -10,8 +10,8 @@ import numpy as np
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import plain, up
-from shoal.protocols.base import Device
-from shoal.randomizers.registry import described
+from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.registry import described
 from shoal.testing.question import Kind
 from shoal.values import Array, attributes
 

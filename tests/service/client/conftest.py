@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from client_kit import Services, client_of, make_survey, manual_clock
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 from client_kit import Services, client_of, make_survey, many_answers
 from shoal.errors import InvalidArgumentError
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.grid import Duchi
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.grid import Duchi
 from shoal.randomness import simulated
 from shoal.service.client import (
     DeliveryError,

@@ -21,7 +21,7 @@ from client_kit import (
     make_survey,
     many_answers,
 )
-from shoal.protocols.dummies import UniformDummies
+from shoal.mechanisms.dummies import UniformDummies
 from shoal.service.client import (
     Abstained,
     AsyncClient,

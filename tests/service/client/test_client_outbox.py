@@ -20,7 +20,7 @@ from client_kit import (
     manual_clock,
     many_answers,
 )
-from shoal.randomizers.grid import Duchi
+from shoal.mechanisms.grid import Duchi
 from shoal.service.client import (
     Client,
     DeliveryError,

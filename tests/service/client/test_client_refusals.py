@@ -22,9 +22,9 @@ from client_kit import (
 )
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain.text import moment
-from shoal.protocols.dummies import UniformDummies
-from shoal.randomizers.grid import Duchi
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.grid import Duchi
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.client import (
     AsyncClient,
     Client,

@@ -24,7 +24,7 @@ from service.simulation.parties import (
     World,
     survey_of,
 )
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.client import Client, Keys, Policy, Settings, seal_many

@@ -19,7 +19,7 @@ import httpx
 import sqlalchemy as sa
 
 from factories import example
-from shoal.randomizers.response import RandomizedResponse
+from shoal.mechanisms.response import RandomizedResponse
 from shoal.service import failpoints
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource

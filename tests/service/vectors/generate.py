@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
 from factories import example, mechanism, several
-from shoal.protocols.counts import FairCoins
+from shoal.mechanisms.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
 from shoal.sealing.keys import HYBRID, X25519

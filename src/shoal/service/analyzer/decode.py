@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from shoal.protocols.base import Device, MultiMessageMechanism
+from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
 from shoal.sealing import KeyPair
 from shoal.service.opening import TAG_BYTES, Pool, Rows, tags_of
 from shoal.service.wire import Section

@@ -23,8 +23,8 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
 from shoal.explain.text import plain, up
-from shoal.protocols.base import MultiMessageMechanism
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.envelopes import MultiMessageMechanism
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.tables import BUDGETED, ledger, results

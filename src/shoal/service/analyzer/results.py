@@ -27,8 +27,8 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
-from shoal.protocols.base import MultiMessageMechanism
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.envelopes import MultiMessageMechanism
 from shoal.report.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
 from shoal.service.admission import ASSUMED

@@ -21,7 +21,7 @@ from shoal import checks
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
 from shoal.randomness import Randomness
 from shoal.sealing import PublicKey
 from shoal.service.client.errors import NOTHING_SENT, ClientError

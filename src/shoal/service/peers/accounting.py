@@ -25,13 +25,13 @@ from scipy import stats
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
+from shoal.mechanisms.base import CategoryRandomizer, Randomizer
 from shoal.network import law
 from shoal.network.account import TRUST, WALKED
 from shoal.network.graph import Graph, Nodes
 from shoal.network.locations import Spread, lowered, normalised
 from shoal.network.profile import Reports, Route, WalkProfile, single_route
 from shoal.network.walk import Absences, Walk, growth, without_diagonal
-from shoal.randomizers.base import CategoryRandomizer, Randomizer
 from shoal.service.peers.run import PeerRun, run_peers
 from shoal.service.peers.survey import Conditions, PeerSurvey, Step
 from shoal.values import Array, Estimate, attributes

@@ -38,7 +38,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from shoal.randomizers.base import Randomizer
+from shoal.mechanisms.base import Randomizer
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import OVERHEAD, Envelope
 from shoal.sealing.errors import NotOpenableError, SealingError

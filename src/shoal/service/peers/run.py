@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.randomizers.base import Randomizer
+from shoal.mechanisms.base import Randomizer
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.machine import Collected, Collector, Peer, Send, Standing, Task

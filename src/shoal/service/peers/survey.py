@@ -25,8 +25,8 @@ import numpy as np
 from shoal import checks
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
+from shoal.mechanisms.base import Randomizer
 from shoal.network.graph import Graph, Nodes
-from shoal.randomizers.base import Randomizer
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import LARGEST_CAPACITY, OVERHEAD, Envelope
 from shoal.sealing.errors import NotOpenableError

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shoal.randomizers.base import source
+from shoal.mechanisms.base import source
 from shoal.randomness import Randomness
 from shoal.service.wire import Wire
 

@@ -28,13 +28,12 @@ from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.text import down, up
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
 from shoal.planning import Plan, joint, plan
 from shoal.planning.errors import of_categories, of_numbers
 from shoal.planning.planner import recalibrated
-from shoal.protocols.base import Device, MultiMessageMechanism
-from shoal.protocols.registry import NAMES
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.randomizers.registry import unknown
 from shoal.service.admission import Admission
 from shoal.service.survey.browser import counted_epsilon
 from shoal.service.survey.document import (
@@ -86,8 +85,8 @@ class QuestionDesign:
         check_question(question=self.text, by=self.by, **labels)
         if self.bounds is not None:
             checks.bounds(*self.bounds)
-        if self.choose is not None and self.choose not in NAMES:
-            raise unknown(self.choose, NAMES)
+        if self.choose is not None:
+            registry.line(self.choose)  # or there is no such name
         checks.positive(weight=self.weight)
         alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
         expected = f"groups with by and answers for the question {self.name}"

@@ -36,11 +36,11 @@ from urllib.parse import urlsplit
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.protocols.base import Device, UnevenMechanism
-from shoal.protocols.registry import restored
-from shoal.randomizers.base import AnswerMechanism, NumberMechanism
-from shoal.randomizers.grid import Laplace
-from shoal.randomizers.registry import CALIBRATED, described
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
+from shoal.mechanisms.envelopes import Device, UnevenMechanism
+from shoal.mechanisms.grid import Laplace
+from shoal.mechanisms.registry import described, restored
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
@@ -354,7 +354,8 @@ class Question:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
         if device.name not in SURVEYS:
-            tables = f" ({device.name} is for tables: shoal run)" * (device.name in CALIBRATED)
+            by_sigma = registry.line(device.name).by_sigma
+            tables = f" ({device.name} is for tables: shoal run)" * by_sigma
             expected = f"a mechanism of surveys{tables}: one of {', '.join(SURVEYS)}"
             raise InvalidArgumentError("device", device.name, expected)
         check_answers(answers, self.groups)

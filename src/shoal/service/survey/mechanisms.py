@@ -2,7 +2,7 @@
 
 A mechanism is in one of the two lists, or no survey has it. A survey with one of ``PYTHON`` is
 answered by ``shoal submit`` and :class:`shoal.Client` alone, which is said when it is written. What
-draws for tables only (:data:`shoal.randomizers.registry.CALIBRATED`) is in neither.
+draws for tables only (:func:`shoal.mechanisms.registry.noisy`) is in neither.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from pathlib import Path
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import duration, finite, moment, plain, up
-from shoal.protocols.base import Device, UnevenMechanism
-from shoal.randomizers.base import NumberMechanism
+from shoal.mechanisms.base import NumberMechanism
+from shoal.mechanisms.envelopes import Device, UnevenMechanism
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Question, Survey
 from shoal.service.survey.texts import similar

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
-from shoal.randomizers.grid import Laplace
+from shoal.mechanisms.grid import Laplace
 from shoal.service.survey.document import Question, Survey, labels
 from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire

@@ -1,0 +1,423 @@
+"""Messages with one bit per answer, packed into rows of bytes: unary encoding, subset selection."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting.law import BlanketLaw
+from shoal.accounting.table import witness_pairs
+from shoal.mechanisms.base import (
+    EXACT,
+    LARGEST_EPSILON,
+    LARGEST_TABLE,
+    CategoryRandomizer,
+    Integers,
+    Odds,
+    Rows,
+    Support,
+    SupportEstimates,
+    byte_rows,
+    checked_rows,
+    source,
+)
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Counts, Flags, Messages, Span, category_codes
+
+CELLS_AT_ONCE = 1 << 20
+_BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+_SCALE = 1 << 32
+_SHARED_BITS = 12
+_LAST_KEY = (1 << 32) - 1
+
+
+class BitRandomizer(CategoryRandomizer, SupportEstimates):
+    """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
+
+    It supports the answers whose bits are set.
+    """
+
+    most_answers: ClassVar[int] = 1 << 24
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of k bits."""
+        return -(-self.k // 8)
+
+    def tally(self, messages: Messages) -> Counts:
+        """How often each answer's bit was set: a histogram of every byte, then of its bits."""
+        rows = self.decode(messages)
+        counted = [np.bincount(column, minlength=256) @ _BITS_OF_BYTE for column in rows.T]
+        return Counts(np.concatenate(counted)[: self.k], len(rows))
+
+    def encode(self, messages: Messages) -> Rows:
+        """The rows as they are."""
+        return self.decode(messages)
+
+    def decode(self, rows: Messages) -> Rows:
+        """The rows as they are."""
+        bits = byte_rows(rows, self.message_bytes)
+        wrong = not self._padded(bits).all()
+        checks.refuse(wrong, f"rows of {self.k} bits", rows="set bits after the last answer's")
+        return bits
+
+    def admissible(self, rows: Rows) -> Flags:
+        """Rows with nothing after the k bits."""
+        return self._padded(checked_rows(rows, self.message_bytes))
+
+    def _padded(self, rows: Rows) -> Flags:
+        """Which rows have no bit set after the last answer's."""
+        padding = np.uint8((1 << (8 * self.message_bytes - self.k)) - 1)
+        return np.asarray((rows[:, -1] & padding) == 0)
+
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
+        """The answers whose bits are set."""
+        if messages.dtype != np.uint8 or messages.ndim != 2:
+            return None
+        places = np.array(inputs, dtype=np.intp)
+        return ((messages[:, places // 8] >> (7 - places % 8).astype(np.uint8)) & 1).astype(bool)
+
+    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """How many bits are set."""
+        return np.asarray(np.bitwise_count(messages).sum(axis=1, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnaryEncoding(BitRandomizer):
+    """One bit per answer: set with probability P for the true answer, Q for every other one.
+
+    The default is optimized unary encoding, P = 1/2 and Q = 1/(e^epsilon + 1); ``symmetric`` is
+    basic RAPPOR, P = 1 - Q with P/Q = e^(epsilon/2). P and Q are whole numbers over 2^32, Q the
+    smallest with P(1 - Q) <= e^epsilon (1 - P) Q.
+
+    Runtime: k random bytes per report; O(n k/8) to estimate.
+
+    Utility: n Var = 4e/(e - 1)^2 for an answer nobody gave, e = e^epsilon, and P(1 - P)/(P
+    - Q)^2, which optimized encoding never brings below 1, for an answer everybody gave.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
+        symmetric: Basic RAPPOR instead of optimized unary encoding.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+        Estimation", USENIX Security 2017; Erlingsson, Pihur, Korolova, "RAPPOR: Randomized
+        Aggregatable Privacy-Preserving Ordinal Response", CCS 2014 (arXiv 1407.6981);
+        :doc:`/theory/blanket`.
+
+    Example:
+        >>> UnaryEncoding(k=2, epsilon=1.0).table().round(3)[0].tolist()
+        [0.366, 0.134, 0.366, 0.134]
+    """
+
+    name: ClassVar[str] = "unary"
+
+    k: int
+    epsilon: float
+    symmetric: bool = False
+
+    @cached_property
+    def _weights(self) -> tuple[int, int]:
+        """2^32 P and 2^32 Q, Q rounded up: a likelier false bit only hides more."""
+        checks.at_most(LARGEST_EPSILON, epsilon=self.epsilon)
+        exponent = EXACT.divide(Decimal(self.epsilon), Decimal(2 if self.symmetric else 1))
+        rare = EXACT.divide(Decimal(_SCALE), EXACT.add(EXACT.exp(exponent), Decimal(1)))
+        false = int(rare.to_integral_value(rounding=ROUND_CEILING, context=EXACT))
+        true = _SCALE - false if self.symmetric else _SCALE // 2
+        expected = "an epsilon that probabilities of 32 bits can express"
+        checks.refuse(false >= true, expected, epsilon=self.epsilon)
+        return true, false
+
+    @cached_property
+    def _odds(self) -> Odds:
+        """P(1 - Q) : (1 - P)Q, the largest ratio of two answers' probabilities of one message."""
+        true, false = self._weights
+        over, under = true * (_SCALE - false), (_SCALE - true) * false
+        exact = EXACT.ln(EXACT.divide(Decimal(over), Decimal(under)))
+        nearest = float(exact)
+        above = nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+        return Odds(over, under, over, _SCALE, above)
+
+    @property
+    def integers(self) -> Integers:
+        """2^32 P and 2^32 Q."""
+        true, false = self._weights
+        return {"true": true, "false": false, "bits": 32}
+
+    @property
+    def message_bits(self) -> float:
+        """One bit per answer."""
+        return float(self.k)
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """Rows of k bits, the first answer's bit first, padded with zeros to whole bytes."""
+        truths = category_codes(values, self.k)
+        drawn_from = source(randomness)
+        true, false = self._weights
+        rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
+        words = -(-self.k // 64)
+        padding = np.uint8(0xFF << (8 * self.message_bytes - self.k) & 0xFF)
+        step = max(1, CELLS_AT_ONCE // (64 * words))
+        for start in range(0, truths.size, step):
+            part = truths[start : start + step]
+            packed = _packed_coins(false, part.size * words, drawn_from)
+            noise = packed.view(np.uint8).reshape(part.size, 8 * words)[:, : self.message_bytes]
+            noise[:, -1] &= padding
+            own = np.arange(part.size), part // 8
+            bit = (0x80 >> (part % 8)).astype(np.uint8)
+            noise[own] &= ~bit
+            noise[own] |= bit * _coins(true, part.size, drawn_from)
+            rows[start : start + step] = noise
+        return rows
+
+    def law(self) -> BlanketLaw:
+        """Four kinds of messages, by the two answers' bits; by symmetry one list serves all pairs.
+
+        Over independent bits of probability Q an answer's likelihood is P/Q if its bit is set and
+        (1 - P)/(1 - Q) if not. The blanket takes the latter, except of the message with all bits
+        set, whose likelihood is P/Q for everybody.
+        """
+        p, q = (weight / _SCALE for weight in self._weights)
+        both = (q**2 - q**self.k) * (1 - p) / (1 - q)
+        same = (1 - q) * (1 - p) + p * q ** (self.k - 1)
+        # Of two answers among people who all hold a third, only the three answers' bits can tell.
+        few = replace(self, k=min(self.k, 3))
+        return self._odds.law(q * (1 - p), both, same, witnesses=lambda: witness_pairs(few.table()))
+
+    def table(self) -> Array:
+        """Pr[bits y | answer x]; the column of a message is its bits read as a binary number."""
+        large = self.k + math.log2(self.k) > math.log2(LARGEST_TABLE)
+        checks.refuse(large, f"k 2^k <= {LARGEST_TABLE} for a table", k=self.k)
+        p, q = (weight / _SCALE for weight in self._weights)
+        places = np.arange(self.k)[::-1]
+        bits = (np.arange(1 << self.k)[:, None] >> places) & 1
+        probabilities = np.where(np.eye(self.k, dtype=bool), p, q)[:, None, :]
+        return np.asarray(np.where(bits == 1, probabilities, 1 - probabilities).prod(axis=2))
+
+    @cached_property
+    def _support(self) -> Support:
+        true, false = self._weights
+        return Support(true / _SCALE, false / _SCALE)
+
+    @property
+    def _joint(self) -> Span:
+        return self._support.other**2, self._support.true * self._support.other
+
+
+def _coins(weight: int, size: int, randomness: Randomness) -> Flags:
+    """Independent coins, heads with probability exactly weight/2^32."""
+    return (randomness.words(size) >> np.uint64(32)) < np.uint64(weight)
+
+
+def _packed_coins(weight: int, words: int, randomness: Randomness) -> Words:
+    """64 independent coins per word, heads with probability exactly weight/2^32.
+
+    A uniform 32-bit number is compared with ``weight`` bit by bit from the first, 64 coins at a
+    time: a coin is decided at the first bit where the two differ, and is heads if the number has
+    the 0 there. After twelve bits one coin in 4096 is left, which is decided on its own.
+    """
+    heads = np.zeros(words, dtype=np.uint64)
+    tied = np.full(words, np.iinfo(np.uint64).max, dtype=np.uint64)
+    for place in range(31, 31 - _SHARED_BITS, -1):
+        drawn = randomness.words(words)
+        if weight >> place & 1:
+            heads |= tied & ~drawn
+            tied &= drawn
+        else:
+            tied &= ~drawn
+    left = np.flatnonzero(tied)
+    open_bits = np.unpackbits(tied[left].view(np.uint8)).astype(bool)
+    rest = randomness.words(int(np.count_nonzero(open_bits))) >> np.uint64(32 + _SHARED_BITS)
+    decided = np.zeros(open_bits.size, dtype=np.uint8)
+    decided[open_bits] = rest < np.uint64(weight & ((1 << (32 - _SHARED_BITS)) - 1))
+    heads[left] |= np.packbits(decided).view(np.uint64)
+    return heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetSelection(BitRandomizer):
+    """Report w of the k answers: a set with the true one is e^epsilon times likelier than another.
+
+    ``size`` is w; by default the nearest whole number to k/(e^epsilon + 1), at least 1, which
+    makes the estimates as good as any locally private ones can be.
+
+    Runtime: k random words of 32 bits and one selection per report; O(n k/8) to estimate.
+
+    Utility: n Var = 4e/(e - 1)^2 for an answer nobody gave, e = e^epsilon and k large.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        epsilon: Local ε of one report, in (0, 30]; the sampler keeps at most this.
+        size: Answers in a report, from 1 to k − 1; None takes the nearest to k/(e^ε + 1).
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        Ye, Barg, "Optimal Schemes for Discrete Distribution Estimation under Locally
+        Differential Privacy", IEEE Trans. Inf. Theory 2018 (arXiv 1702.00610); Wang et al.,
+        "Mutual Information Optimally Local Private Discrete Distribution Estimation" (arXiv
+        1607.08025); :doc:`/theory/blanket`.
+
+    Example:
+        >>> SubsetSelection(k=4, epsilon=1.0, size=2).table().round(3)[0].tolist()
+        [0.244, 0.244, 0.244, 0.09, 0.09, 0.09]
+    """
+
+    name: ClassVar[str] = "subset"
+
+    k: int
+    epsilon: float
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.counts(self, size=1)
+        super().__post_init__()
+        checks.refuse(self._w >= self.k, f"size < k = {self.k}", size=self.size)
+
+    @property
+    def _w(self) -> int:
+        if self.size is not None:
+            return self.size
+        return max(1, round(self.k / (math.exp(min(self.epsilon, LARGEST_EPSILON)) + 1)))
+
+    @cached_property
+    def _odds(self) -> Odds:
+        """Of all sets that contain the true answer, which are raised, against the others."""
+        return Odds.of(self.epsilon, highs=self._w, lows=self.k - self._w)
+
+    @property
+    def integers(self) -> Integers:
+        """The size of the sets, the weight of those with the truth, and the total."""
+        return {"size": self._w, "with": self._odds.raised, "total": self._odds.total}
+
+    @property
+    def message_bits(self) -> float:
+        """log2 of the number of sets."""
+        k, w = self.k, self._w
+        choices = math.lgamma(k + 1) - math.lgamma(w + 1) - math.lgamma(k - w + 1)
+        return choices / math.log(2)
+
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """Rows of k bits, w of them set: the first answer's bit first, padded to whole bytes.
+
+        There are C(k-1, w-1) sets with the truth and C(k-1, w) without it, so that odds of
+        high w : low (k - w) for having it make each such set high/low times likelier.
+        """
+        truths = category_codes(values, self.k)
+        drawn_from = source(randomness)
+        included = drawn_from.below(self._odds.total, truths.size) < self._odds.raised
+        rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
+        step = max(1, CELLS_AT_ONCE // self.k)
+        for start in range(0, truths.size, step):
+            part = slice(start, start + step)
+            chosen = _completed(truths[part], included[part], self.k, self._w, drawn_from)
+            rows[part] = np.packbits(chosen, axis=1)
+        return rows
+
+    def law(self) -> BlanketLaw:
+        """Four kinds of sets, by which of the two answers they contain; one list serves all pairs.
+
+        The blanket gives every set the weight it has for an answer outside it.
+        """
+        k, w = self.k, self._w
+        unit = self._odds.low / ((k - 1) * self._odds.total)
+        one = unit * w * (k - w)
+        both, neither = unit * w * (w - 1), unit * (k - w) * (k - 1 - w)
+        return self._odds.law(one, both, neither, witnesses=lambda: witness_pairs(self._few()))
+
+    def _few(self) -> Array:
+        """Pr[which of the first three answers are in the set | answer x], for these three x.
+
+        Of two answers among people who all hold a third, nothing else can tell.
+        """
+        k, w, few = self.k, self._w, min(self.k, 3)
+        inside = (np.arange(1 << few)[:, None] >> np.arange(few)) & 1
+        # Of all sets, how many meet the few answers exactly so.
+        perm = math.perm
+        met = [perm(w, i) * perm(k - w, few - i) / perm(k, few) for i in range(few + 1)]
+        fractions = np.array(met)[inside.sum(axis=1)]
+        total = self._odds.total
+        outside, within = (total - self._odds.raised) * k / (k - w), self._odds.raised * k / w
+        return np.asarray(np.where(inside.T == 1, within, outside) * fractions / total)
+
+    def table(self) -> Array:
+        """Pr[set y | answer x]; sets in lexicographic order of their sorted answers."""
+        k, w = self.k, self._w
+        large = self.message_bits + math.log2(k) > math.log2(LARGEST_TABLE)
+        checks.refuse(large, f"at most {LARGEST_TABLE} answers and sets", k=k)
+        sets = np.array(list(itertools.combinations(range(k), w)))
+        total, outside = self._odds.total, self._odds.total - self._odds.raised
+        weights = np.full((k, len(sets)), outside / (total * math.comb(k - 1, w)))
+        columns = np.arange(len(sets))[:, None]
+        weights[sets, columns] = self._odds.raised / (total * math.comb(k - 1, w - 1))
+        return weights
+
+    def decode(self, rows: Messages) -> Rows:
+        """The rows as they are; every one has exactly w bits set."""
+        sets = super().decode(rows)
+        sizes = self.support_sizes(sets)
+        checks.every(sizes == self._w, f"sets of {self._w} answers", set=sizes)
+        return sets
+
+    def admissible(self, rows: Rows) -> Flags:
+        """Rows of k bits, w of them set."""
+        return np.asarray(super().admissible(rows) & (self.support_sizes(rows) == self._w))
+
+    @cached_property
+    def _support(self) -> Support:
+        """Of the other answers a set holds w - 1 with the truth, and w without it."""
+        w, total = self._w, self._odds.total
+        others = self._odds.raised * (w - 1) + (total - self._odds.raised) * w
+        return Support(self._odds.raised / total, others / ((self.k - 1) * total))
+
+    @property
+    def _joint(self) -> Span:
+        """Of the other answers a set holds (w - 1)(w - 2) pairs with the truth, w (w - 1) without.
+
+        There is no pair of other answers if there are two answers only.
+        """
+        k, w, true = self.k, self._w, self._support.true
+        pairs = true * (w - 1) * (w - 2) + (1 - true) * w * (w - 1)
+        return pairs / max(1, (k - 1) * (k - 2)), true * (w - 1) / (k - 1)
+
+
+def _completed(
+    truths: npt.NDArray[np.int64],
+    included: Flags,
+    k: int,
+    w: int,
+    randomness: Randomness,
+) -> Flags:
+    """Uniformly random w-subsets of k answers that contain the truth if it is ``included``.
+
+    The w smallest of independent random keys win; the truth's own key is set to come first or
+    last. Where the w-th smallest key is not unique the row is drawn again: that event treats the
+    other answers alike, so it favours none of them.
+    """
+    chosen = np.empty((truths.size, k), dtype=np.bool_)
+    open_rows = np.arange(truths.size)
+    while open_rows.size:
+        needed = open_rows.size * k
+        words = randomness.words(-(-needed // 2)).view(np.uint32)
+        keys = words[:needed].reshape(open_rows.size, k)
+        own = np.where(included[open_rows], 0, _LAST_KEY)
+        keys[np.arange(open_rows.size), truths[open_rows]] = own
+        limits = np.partition(keys, w - 1, axis=1)[:, w - 1]
+        winners = keys <= limits[:, None]
+        chosen[open_rows] = winners
+        open_rows = open_rows[np.count_nonzero(winners, axis=1) != w]
+    return chosen

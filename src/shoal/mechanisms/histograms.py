@@ -1,0 +1,639 @@
+"""Histograms with almost the error of a trusted curator, in little more than a message each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting import search
+from shoal.accounting.noise.near_central_histogram import (
+    CountLaw,
+    HistogramNoise,
+    histogram_calibration,
+    histogram_delta,
+)
+from shoal.accounting.noise.profile import Divergence
+from shoal.mechanisms.base import EXACT, Integers
+from shoal.mechanisms.envelopes import (
+    AnswerEnvelopes,
+    MultiMessageMechanism,
+    Whole,
+    margins,
+    ragged,
+)
+from shoal.mechanisms.shares import CountTable, Difference, RareCount
+from shoal.randomness import Randomness
+from shoal.values import (
+    Array,
+    Batch,
+    Counts,
+    Envelopes,
+    Estimate,
+    Flags,
+    attributes,
+    category_codes,
+)
+
+LOST = 1e-12  # probability that anybody's noise is too much for an envelope, and is not sent
+MOST_SLOTS = 1 << 16
+_NEGLIGIBLE = 1e-3  # of LOST
+_COARSE = 1e-9  # what all people's tables of 62 bits may round off
+_MANY_PEOPLE = 1e5  # beyond, as much less: delta is to be below 1/people
+_MANY_CLUMPS = 600.0  # beyond, e^-clumps underflows
+_TILTS = 64
+_LEAST_TAIL = 1e-8  # of sums of errors: what is left out of their laws, and roundings, are less
+_UNLIKELY = 1e-12
+_TIES = 1e-9
+_FINE = 1e-4  # of a limit
+_MANY_PLACES = 4096
+_MANY_ERRORS = 2000
+_MORE = 1.1  # times what is paid above the curator's variance, at each step to fewer messages
+_STEPS = 64  # to 45 times as much
+
+
+@dataclass(frozen=True, eq=False)
+class Clumps:
+    """What one person adds to all buckets together, drawn at once as a compound Poisson number.
+
+    A share of a negative binomial count of shape r and ratio q is a Poisson number of clumps, of
+    size s at the rate r q^s/s; one of a Poisson count, of clumps of size 1. So a person draws how
+    many clumps there are, over all buckets and kinds, and for each of them its ``kind`` and a
+    uniform message (bucket, sign). The first ``pair_sizes`` kinds are 1, 2, ... pairs in that
+    bucket, the others 1, 2, ... copies of the message. If all of it is more than ``room`` messages,
+    which hardly ever happens, nothing is added.
+
+    ``error`` bounds the total variation between that and the law it stands for.
+    """
+
+    number: RareCount
+    kind: CountTable
+    pair_sizes: int
+    room: int
+    error: float
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, noise: HistogramNoise, *, k: int, people: int) -> Clumps:
+        """One person's share of the noise of k buckets, of so many people."""
+        overflow = LOST / people
+        room = _room(noise, k / people, overflow)
+        with localcontext(EXACT):
+            a, part = (-Decimal(noise.rate)).exp(), Decimal(k) / Decimal(people)
+            singles = [2 * each for each in _logarithmic(Decimal(1), a, room)]
+            single, pairs = -2 * (1 - a).ln(), Decimal(noise.pairs)
+            if math.isinf(noise.shape):
+                paired, pair = [pairs], pairs
+            else:
+                shape = Decimal(noise.shape)
+                q = pairs / (shape + pairs)
+                paired, pair = list(_logarithmic(shape, q, room // 2)), -shape * (1 - q).ln()
+            total = pair + single
+            kinds = [rate / total for rate in (*paired, *singles)]
+            mean = part * total
+            none = (-mean).exp()
+            some = 1 - none
+            amounts, rest = [none * mean / some], Decimal(1)  # Pr[N = 1 | N > 0], ...
+            while (rest := rest - amounts[-1]) > Decimal(_NEGLIGIBLE * overflow):
+                amounts.append(amounts[-1] * mean / (len(amounts) + 1))
+            coarse = people * (len(amounts) * float(some) + len(kinds) * float(mean)) * 2.0**-62
+            fine = coarse > _COARSE * min(1.0, _MANY_PEOPLE / people)
+            kind = CountTable.exact(kinds, omitted=float(1 - sum(kinds)), fine=fine)
+            amount = CountTable.exact(amounts, omitted=float(rest), fine=fine)
+            number = RareCount.of(some, amount, error=float(some) * amount.error)
+        error = (number.error + float(mean) * kind.error) * (1 + _NEGLIGIBLE) + overflow
+        return cls(number, kind, len(paired), room, error)
+
+    @property
+    def integers(self) -> Integers:
+        """The probability of any clump, the tables, and what the kinds are."""
+        tables = {"kind_steps": self.kind.integers, "pair_sizes": self.pair_sizes}
+        return {**self.number.integers("clumps"), **tables, "room": self.room}
+
+    def draw(self, size: int, k: int, bits: Randomness) -> tuple[Whole, Whole]:
+        """How many messages each person adds, and everybody's, person after person."""
+        added = self.number.draw(size, bits)  # clumps, so far
+        holders = np.flatnonzero(added)
+        owners = np.repeat(np.arange(holders.size), added[holders])
+        kinds = self.kind.draw(owners.size, bits)
+        codes = bits.below(2 * k, owners.size).astype(np.int64)
+        paired = kinds < self.pair_sizes
+        sizes = kinds + 1 - np.where(paired, 0, self.pair_sizes)
+        copies = np.stack([sizes, sizes * paired], axis=1)  # of the message, and of its opposite
+        amounts = np.bincount(owners, weights=copies.sum(axis=1), minlength=holders.size)
+        fits = amounts <= self.room
+        copies[~fits[owners]] = 0
+        added[holders] = amounts * fits
+        opposite = codes + np.where(codes < k, k, -k)
+        return added, np.repeat(np.stack([codes, opposite], axis=1).ravel(), copies.ravel())
+
+
+def _logarithmic(shape: Decimal, ratio: Decimal, most: int) -> Iterator[Decimal]:
+    """Rates r q^s/s of clumps of size s = 1, ..., most."""
+    power = shape
+    for size in range(1, most + 1):
+        power *= ratio
+        yield power / size
+
+
+def _room(noise: HistogramNoise, part: float, overflow: float) -> int:
+    """The least number of messages that the noise of one person exceeds so rarely, at most.
+
+    The rates of clumps, by the messages w that they are, give the law of the sum by Panjer's
+    recursion t g(t) = Σ_w w rate(w) g(t−w); beyond the end of it, and where there are too many
+    clumps for it, by Chernoff's bound.
+    """
+    a, finite = math.exp(-noise.rate), math.isfinite(noise.shape)
+    log_q = -math.log1p(noise.shape / noise.pairs)
+
+    def rates(most: int) -> Array:
+        """Of clumps that are 0, ..., most messages."""
+        sizes, by_messages = np.arange(1.0, most + 1), np.zeros(most + 1)
+        by_messages[1:] = 2 * np.exp(-noise.rate * sizes) / sizes
+        if finite:
+            pairs = sizes[: most // 2]
+            by_messages[2::2] += noise.shape * np.exp(log_q * pairs) / pairs
+        else:
+            by_messages[2] += noise.pairs
+        return part * by_messages
+
+    def chernoff(tail: float) -> int:
+        """Least t over tilts s with log E e^(s(T − t)) <= log tail, from closed forms."""
+        steepest = min(noise.rate, -log_q / 2)
+        best = math.inf
+        for tilt in steepest * np.arange(1, _TILTS) / _TILTS:
+            single = 2 * (math.log1p(-a) - math.log1p(-a * math.exp(tilt)))
+            if finite:
+                q = math.exp(log_q)
+                pair = noise.shape * (math.log1p(-q) - math.log1p(-q * math.exp(2 * tilt)))
+            else:
+                pair = noise.pairs * math.expm1(2 * tilt)
+            best = min(best, (part * (single + pair) - math.log(tail)) / tilt)
+        return math.ceil(best) + 1
+
+    most = max(2, chernoff(overflow * _NEGLIGIBLE))
+    expected = f"noise of at most {MOST_SLOTS} messages per person (more people need fewer each)"
+    checks.refuse(most > MOST_SLOTS, expected, messages=1 + part * noise.messages)
+    weights = rates(most)
+    clumps = float(weights.sum())
+    if clumps > _MANY_CLUMPS:
+        return chernoff(overflow)
+    weights *= np.arange(most + 1)
+    law = np.zeros(most + 1)
+    law[0] = math.exp(-clumps)
+    backwards = weights[::-1].copy()
+    for messages in range(1, most + 1):
+        law[messages] = backwards[most - messages : most] @ law[:messages] / messages
+    beyond = np.cumsum(law[::-1])[::-1]  # Pr[T >= t]
+    return max(2, int(np.count_nonzero(beyond > overflow * (1 - 2 * _NEGLIGIBLE))) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearCentralHistogram(AnswerEnvelopes):
+    """Count k answers, each with the error of a trusted curator, or nearly.
+
+    A message is a bucket and a sign: (b, +) is the number b, (b, −) is k + b. An answer b is sent
+    as (b, +). To every bucket all ``people`` together add geometric numbers of messages + and −, of
+    ratio e^−``rate``, so that the error of #+ − #− is discrete Laplace, and ``pairs`` pairs {+, −}
+    on average, which leave the estimate alone and hide how many there are of each. How many
+    messages somebody adds does not depend on the answer.
+
+    Runtime: one draw per person and two per clump of noise, however many answers;
+    O(messages + k) to estimate.
+
+    Utility: every count has variance 2a/(1 − a)², a = e^−rate, whatever n and k. One
+    dishonest person can move it by as much as an envelope holds.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        after Ghazi, Kumar, Manurangsi, Pagh, Sinha, "Differentially Private Aggregation in the
+        Shuffle Model: Almost Central Accuracy in Almost a Single Message", ICML 2021,
+        arXiv:2109.13158; here on the exact divergence of the whole histogram under replacement;
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> made = RobustHistogram.calibrated(k=4, n=1000, epsilon=1.0, delta=1e-6)
+        >>> (
+        ...     isinstance(made, NearCentralHistogram),
+        ...     made.estimate(made.tally(made.randomize([2] * 1000))).n,
+        ... )
+        (True, 1000)
+    """
+
+    theorem = "near-central histogram, exact divergence of the product"
+    scope = "everybody sends the answer and a share of the noise, each message by itself"
+    laplace = True
+    parameters: ClassVar[tuple[str, ...]] = ("rate", "pairs")  # of the noise
+    inflation: ClassVar[float]  # variance over the curator's, unless another is chosen
+
+    k: int
+    people: int
+    rate: float
+    pairs: float
+
+    def __post_init__(self) -> None:
+        checks.counts(self, k=2, people=1)
+        _ = self.noise
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        k: int,
+        n: int,
+        epsilon: float,
+        delta: float,
+        inflation: float | None = None,
+        messages_cap: float | None = None,
+    ) -> Self:
+        """The fewest pairs that keep (epsilon, delta) among n honest people.
+
+        ``inflation`` is the variance paid, as a multiple of the curator's: nearer to 1 takes more
+        pairs. More is paid if that is what it takes to send at most ``messages_cap`` messages per
+        person on average, where it can be.
+        """
+        k, people, most = checks.count(2, k=k), checks.count(n=n), messages_cap or math.inf
+        checks.open_probability(delta=delta)
+        paid = cls.inflation if inflation is None else inflation
+        robust = "shape" not in cls.parameters
+        for part in margins(delta):
+            noise = _allowed(k / people, most, paid, epsilon=epsilon, delta=part, robust=robust)
+            made = cls(k=k, people=people, **attributes(noise, *cls.parameters))
+            if (1 + math.exp(epsilon)) * made._slack(people) <= delta - part:
+                return made
+        return made.kept(n=people, epsilon=epsilon, delta=delta)
+
+    @cached_property
+    def noise(self) -> HistogramNoise:
+        """What all people together add to one bucket."""
+        return HistogramNoise(**attributes(self, *self.parameters))
+
+    @cached_property
+    def _clumps(self) -> Clumps:
+        return Clumps.of(self.noise, k=self.k, people=self.people)
+
+    @property
+    def integers(self) -> Integers:
+        """What everybody's share of the noise is drawn by."""
+        return self._clumps.integers
+
+    @property
+    def outputs(self) -> int:
+        """A bucket and a sign."""
+        return 2 * self.k
+
+    def true_message(self, value: int) -> int:
+        """The bucket of the answer, with +."""
+        return value
+
+    @property
+    def messages(self) -> float:
+        """The answer, and a share of the noise of all buckets."""
+        return 1 + self.k * self.noise.messages / self.people
+
+    @property
+    def slots(self) -> int:
+        """The answer, and room for all but the rarest shares of noise."""
+        return 1 + self._clumps.room
+
+    @property
+    def influence(self) -> float:
+        """An envelope full of one message."""
+        return float(self.slots)
+
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        answers = category_codes(values, self.k)
+        added, more = self._clumps.draw(answers.size, self.k, bits)
+        return ragged(answers, more, added)
+
+    def _divergence(self, n: int) -> Divergence:
+        """Exact, of the noise there is; more people than share it only add to it."""
+        present = min(1.0, checks.count(n=n) / self.people)
+        noise = attributes(self.noise, "rate", "pairs", "shape")
+        return Divergence.of(histogram_delta, **noise, present=present)
+
+    def _slack(self, n: int) -> float:
+        """What the tables round off, and noise that does not fit into an envelope."""
+        return min(n, self.people) * self._clumps.error
+
+    def error(self, n: int) -> Difference:
+        """The law of the error of one estimated count of n people; those of all are independent."""
+        return Difference(self.noise.single.times(checks.count(n=n) / self.people))
+
+    def estimate(self, batch: Batch | Counts) -> HistogramEstimate:
+        """Messages + less messages − of every bucket, as fractions."""
+        counts = self.counted(batch)
+        people = counts.cells[: self.k] - counts.cells[self.k :]
+        return HistogramEstimate.of(people, self.error(counts.n), n=counts.n)
+
+    def totals(
+        self, estimate: Estimate, starts: Whole, stops: Whole, *, last: float = 0.0
+    ) -> Estimate:
+        """Fractions of people with an answer from a start up to a stop: by the law of the errors.
+
+        ``last`` is the weight of the last answer in totals that stop before it.
+        """
+        assert isinstance(estimate, HistogramEstimate)  # noqa: S101 - what estimate() gives
+        return HistogramTotals.of(estimate, starts, stops, last=last)
+
+    def sums(
+        self,
+        estimate: Estimate,
+        values: Array,
+        sizes: Whole,
+        *,
+        before: Flags | bool = False,
+        last: float = 0.0,
+    ) -> Estimate:
+        """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
+        assert isinstance(estimate, HistogramEstimate)  # noqa: S101 - what estimate() gives
+        assert not np.any(before) and not last  # noqa: S101, PT018
+        mean, n = sizes / self.k, estimate.n
+        weights = zip(mean.tolist(), sizes.tolist(), strict=True)
+        return HistogramTotals(
+            values + mean * (1 - estimate.frequencies.sum()),
+            np.sqrt(sizes * (1 - mean) * estimate.error.variance) / n,
+            n,
+            groups=tuple(((1 - part, size), (part, self.k - size)) for part, size in weights),
+            error=estimate.error,
+        )
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
+        """Of one person's part of the noise, the number of all people being public."""
+        least = squares - total**2 / self.k
+        return self.error(self.people).variance / self.people * least + 0 * own
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """The same for every answer, whatever its fraction."""
+        return np.full(np.shape(frequencies), self.error(n).variance / n**2)
+
+
+def _allowed(
+    part: float, most: float, inflation: float, *, epsilon: float, delta: float, robust: bool
+) -> HistogramNoise:
+    """Noise of the least inflation from this one on that is at most so many messages per person.
+
+    That of this one if none is. A person's share is ``part`` of the noise of one bucket.
+    """
+
+    def noise(step: int) -> HistogramNoise:
+        paid = 1 + (inflation - 1) * _MORE**step
+        return histogram_calibration(epsilon=epsilon, delta=delta, inflation=paid, robust=robust)
+
+    def allowed(step: int) -> bool:
+        return 1 + part * noise(step).messages <= most
+
+    if allowed(0) or not allowed(_STEPS):
+        return noise(0)
+    return noise(search.least(allowed, 0, _STEPS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeanHistogram(NearCentralHistogram):
+    """The near-central histogram with the fewest messages: a negative binomial number of pairs.
+
+    Most people send their answer and nothing else, but somebody's share of the pairs may be large:
+    an envelope has room for some thousand messages.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+        shape: Shape of the negative binomial number of pairs in a bucket, > 0.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> lean = LeanHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> round(lean.messages, 2), lean.slots, round(10 * lean.error(10**6).variance ** 0.5, 1)
+        (1.11, 2489, 29.4)
+    """
+
+    name: ClassVar[str] = "near-central-lean"
+    parameters: ClassVar[tuple[str, ...]] = ("rate", "pairs", "shape")
+    inflation: ClassVar[float] = 1.10
+
+    shape: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustHistogram(NearCentralHistogram):
+    """The near-central histogram with small shares: a Poisson number of pairs.
+
+    More messages than :class:`LeanHistogram` sends, in much smaller envelopes: so one dishonest
+    person has much less influence.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        people: Honest people who share the noise; more of them add more.
+        rate: The error of a count has ``Pr[z] ∝ e^(−rate |z|)``, rate > 0.
+        pairs: Pairs {+, −} that all people add to one bucket, on average.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        :doc:`/theory/near-central-histogram`.
+
+    Example:
+        >>> robust = RobustHistogram.calibrated(k=100, n=10**6, epsilon=1.0, delta=1e-6)
+        >>> (
+        ...     round(robust.messages, 2),
+        ...     robust.slots,
+        ...     round(10 * robust.error(10**6).variance ** 0.5, 1),
+        ... )
+        (1.23, 67, 31.3)
+    """
+
+    name: ClassVar[str] = "near-central-robust"
+    inflation: ClassVar[float] = 1.25
+
+    def surveyed(self, *, n: int, epsilon: float, delta: float) -> MultiMessageMechanism:
+        """The same with carriers of the noise, of whose reports a service opens much less."""
+        from shoal.mechanisms.carriers import CarrierHistogram
+
+        return CarrierHistogram.calibrated(
+            k=self.k, n=n, epsilon=epsilon, delta=delta, inflation=self.inflation
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HistogramEstimate(Estimate):
+    """Fractions from ``people``, counts with independent whole errors of one known law."""
+
+    people: Whole
+    error: Difference
+
+    @classmethod
+    def of(cls, people: Whole, error: Difference, *, n: int) -> HistogramEstimate:
+        """The counts of n people's answers."""
+        deviation = math.sqrt(error.variance) / n
+        return cls(
+            people / n,
+            np.full(people.shape, deviation),
+            n,
+            step=1 / n,
+            empty_error=deviation,
+            people=people,
+            error=error,
+        )
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """The shortest limits, in whole people, that hold with at least this probability.
+
+        ``simultaneous``: all of them together, as the errors are independent.
+        """
+        least, most = self.error.limits(level, among=self.people.size if simultaneous else 1)
+        return (self.people - most) / self.n, (self.people - least) / self.n
+
+    def noise_floor(self, level: float = 0.95) -> Array:
+        """What an answer must reach so that, with probability ``level``, no mere noise does."""
+        checks.open_probability(level=level)
+        each = -math.expm1(math.log(level) / self.people.size)
+        floor = (self.error.quantile(each) + 1) / self.n
+        return np.full(self.people.shape, floor)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HistogramTotals(Estimate):
+    """Totals of neighbouring answers: weighted sums of counts with independent errors of one law.
+
+    The number of all people is public, so that with the weights c of k counts (1 inside, 0 outside,
+    perhaps ``last`` for the last one) Σ c t̂ + c̄ (n − Σ t̂) has the least variance, c̄ being the mean
+    weight: the error of a count has the weight c − c̄. ``groups`` are these weights and how many
+    counts have each.
+    """
+
+    groups: tuple[tuple[tuple[float, int], ...], ...]
+    error: Difference
+
+    @classmethod
+    def of(
+        cls, estimate: HistogramEstimate, starts: Whole, stops: Whole, *, last: float
+    ) -> HistogramTotals:
+        """Of the answers from each start up to each stop."""
+        n, k = estimate.n, estimate.people.size
+        sums = np.append(0, np.cumsum(estimate.people))
+        values, deviations, groups = [], [], []
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            size, beside = stop - start, float(last) if stop < k else 0.0
+            mean = (size + beside) / k
+            weights = [(1 - mean, size), (mean, k - size - (beside > 0))]
+            weights += [(abs(beside - mean), 1)] * (beside > 0)
+            groups.append(tuple((weight, number) for weight, number in weights if weight * number))
+            own = sums[stop] - sums[start] + beside * int(estimate.people[-1])
+            values.append((own + mean * (n - sums[-1])) / n)
+            squares = math.fsum(weight**2 * number for weight, number in groups[-1])
+            deviations.append(math.sqrt(squares * estimate.error.variance) / n)
+        errors = np.array(deviations)
+        return cls(np.array(values), errors, n, groups=tuple(groups), error=estimate.error)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Limits from the law of the error itself; together by Bonferroni."""
+        checks.open_probability(level=level)
+        tail = (1 - level) / (2 * self.frequencies.size if simultaneous else 2)
+        reach = np.array([_limit(each, self.error.law, tail) for each in self.groups]) / self.n
+        return self.frequencies - reach, self.frequencies + reach
+
+    def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
+        """Which fractions may be at least the value, and which below it, by their limits.
+
+        Limits are solved for where Chebyshev's inequality leaves it open.
+        """
+        above = self.frequencies >= value
+        reach = self.standard_errors / math.sqrt(1 - level)
+        near = np.flatnonzero(np.abs(self.frequencies - value) <= reach * (1 + 2 * _FINE))
+        groups = tuple(self.groups[i] for i in near.tolist())
+        errors = self.standard_errors[near]
+        part = replace(
+            self, frequencies=self.frequencies[near], standard_errors=errors, groups=groups
+        )
+        up, down = above.copy(), ~above
+        up[near], down[near] = super(HistogramTotals, part).sides(value, level)
+        return up, down
+
+
+@lru_cache(maxsize=1 << 14)
+def _limit(groups: tuple[tuple[float, int], ...], law: CountLaw, tail: float) -> float:
+    """Hardly more than the least t with Pr[Σ weight × sum of ``number`` errors >= t] <= tail.
+
+    Given the sums of the smaller groups, it is a tail of the largest one's.
+    """
+    if not groups:
+        return 0.0
+    expected = f"a level whose tails are above {_LEAST_TAIL:g}"
+    checks.refuse(tail <= _LEAST_TAIL, expected, tail=tail)
+    *others, (weight, number) = sorted(groups, key=lambda group: group[1])
+    if number > _MANY_ERRORS:  # then it is next to normal: Cornish and Fisher's term of kurtosis
+        z, error = NormalDist().inv_cdf(1 - tail), Difference(law)
+        variance = math.fsum(own**2 * times for own, times in groups) * error.variance
+        fourth = math.fsum(own**4 * times for own, times in groups) * error.fourth
+        wider = z + fourth / variance**2 * max(0.0, z**3 - 3 * z) / 24
+        return wider * math.sqrt(variance) + weight
+    places, pmf = np.zeros(1), np.ones(1)
+    for own, times in others:
+        reach, part = _sum_law(law, times)
+        likely = np.flatnonzero(part > _UNLIKELY)
+        places = np.add.outer(places, own * (likely - reach)).ravel()
+        pmf = np.multiply.outer(pmf, part[likely]).ravel()
+    reach, part = _sum_law(law, number)
+    above = np.append(np.cumsum(part[::-1])[::-1], 0.0)  # Pr[sum >= -reach], ...
+    lost = _LEAST_TAIL / 2 + 1 - math.fsum(pmf)
+    if places.size > _MANY_PLACES:  # rounded up to fewer places, which only makes tails larger
+        low, high = float(places.min()), float(places.max())
+        numbers = np.ceil((places - low) / (high - low) * _MANY_PLACES).astype(np.int64)
+        pmf = np.asarray(np.bincount(numbers, weights=pmf), dtype=np.float64)
+        places = low + np.arange(pmf.size) * (high - low) / _MANY_PLACES
+
+    def beyond(t: float) -> float:
+        least = np.ceil((t - places) / weight - _TIES).astype(np.int64) + reach
+        return float(pmf @ above[np.clip(least, 0, above.size - 1)]) + lost
+
+    squares = math.fsum(own**2 * times for own, times in groups)
+    low, high = 0.0, 2 * math.sqrt(squares * 2 * law.variance)
+    while beyond(high) > tail:
+        low, high = high, 2 * high
+    while high - low > _FINE * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if beyond(middle) <= tail else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=1 << 10)
+def _sum_law(law: CountLaw, number: int) -> tuple[int, Array]:
+    """Probabilities of −r, ..., r for a sum of differences of two counts, and r.
+
+    A count has the transform ((1 − q)/(1 − q e^is))^shape, so that their difference has its squared
+    modulus. What is beyond r has less than 1e-12.
+    """
+    q = 1 / (1 + law.shape / law.mean)
+    reach = math.ceil(10 * math.sqrt(2 * number * law.variance) - 60 / math.log(q))
+    size = 1 << (2 * reach).bit_length()
+    angles = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
+    transform = -law.shape * number * np.log1p(2 * q * (1 - angles) / (1 - q) ** 2)
+    pmf = np.maximum(np.fft.irfft(np.exp(transform), size), 0.0)
+    return reach, np.roll(pmf, reach)[: 2 * reach + 1]

@@ -1,0 +1,639 @@
+"""Noise that nobody sees where nobody answered: the zero-sum protocols.
+
+Balcer and Cheu, "Separating Local & Shuffled Differential Privacy via Histograms", ITC 2020,
+arXiv:1911.06879. Everybody sends one copy of every answer, but withholds each with a small
+probability γ, and one more copy of the true answer. Of an answer that s people gave the analyzer
+gets s + n − B copies, B ~ Bin(n, γ). More than n of them prove that somebody gave the answer, and
+the estimate is s − B + nγ; else it is exactly 0. So no answer that nobody gave is ever reported,
+however many answers there are. The sparse histogram is the mirror image: it sends the copies that
+these withhold. Everything that can be said about the error is a statement about B.
+Proofs are in docs/theory/zero-sum.md.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import checks
+from shoal.accounting.binomial import BinomialWindow
+from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.zero_sum import (
+    one_bin_delta,
+    one_bin_gamma,
+    two_bin_delta,
+    two_bin_gamma,
+    zero_sum_histogram_mean,
+    zero_sum_mean,
+)
+from shoal.errors import OutOfRegimeError
+from shoal.mechanisms import shares
+from shoal.mechanisms.base import Integers, source
+from shoal.mechanisms.envelopes import AnswerEnvelopes, Whole, margins, ragged
+from shoal.mechanisms.shares import NoisyCounts
+from shoal.randomness import Randomness
+from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Flags, Span, category_codes
+
+MOST_MESSAGES = 1 << 25
+MOST_COPIES = 100_000.0
+_TOTAL_BITS = 62  # the weights of a CountTable add up to 2^62
+_DIGITS = 60
+_CERTAIN = 1 - 2.0**-53
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Withheld:
+    """B ~ Bin(n, γ), how many of n people withhold their copy of one answer."""
+
+    window: BinomialWindow
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def of(cls, n: int, gamma: float) -> Withheld:
+        """The law for 0 < gamma < 1."""
+        return cls(BinomialWindow(n=n, probability=gamma))
+
+    @property
+    def mean(self) -> float:
+        """nγ."""
+        return self.window.n * self.window.probability
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(self.mean * (1 - self.window.probability))
+
+    @property
+    def above(self) -> Array:
+        """Pr[B > b] at every count b of the window, rounded up."""
+        tail = np.cumsum(self.window.pmf[::-1])[::-1]
+        return self._rounded_up(np.append(tail[1:], 0.0))
+
+    def _rounded_up(self, probabilities: Array) -> Array:
+        larger = probabilities * (1 + 2 * self.window.error) + self.window.omitted
+        return np.minimum(larger, _CERTAIN)
+
+    def largest(self, probability: float) -> int:
+        """The least b with Pr[B > b] <= probability."""
+        return self._first(self.above <= probability)
+
+    def smallest(self, probability: float) -> int:
+        """The largest b with Pr[B < b] <= probability, or 0 if the window holds none."""
+        below = self._rounded_up(np.append(0.0, np.cumsum(self.window.pmf)[:-1]))
+        rare = np.flatnonzero(below <= probability)
+        return int(self.window.counts[rare[-1]]) if rare.size else 0
+
+    def largest_of_all(self, beta: float) -> int:
+        """The least b that, with probability 1 − beta, no frequent answer's B exceeds.
+
+        Frequent: given by more than b people. Only these can be wrong by more than b, and there are
+        at most n/(b+1) of them.
+        """
+        frequent = self.window.n // (self.window.counts + 1)
+        failing = -np.expm1(frequent * np.log1p(-self.above)) * (1 + _ROUNDING)
+        return self._first(failing <= beta)
+
+    def _first(self, holds: Flags) -> int:
+        places = np.flatnonzero(holds)
+        return int(self.window.counts[places[0]]) if places.size else self.window.n
+
+    def squared_error(self, counts: Array) -> Array:
+        """E[(estimate − s)²] of answers that s people gave: bias included.
+
+        s² where B >= s hides the answer, (nγ − B)² where it does not.
+        """
+        pmf, withheld = self.window.pmf, self.window.counts
+        shown = np.append(0.0, np.cumsum(pmf * (withheld - self.mean) ** 2))
+        hidden = np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
+        place = np.searchsorted(withheld, counts)
+        return np.asarray(shown[place] + hidden[place] * counts**2)
+
+
+@lru_cache(maxsize=16)
+def simulation_table(n: int, gamma: float) -> tuple[int, shares.CountTable]:
+    """The first likely count, and a table of how many more than that are withheld.
+
+    Good to 1e-10: for simulations, where no privacy hangs on it.
+    """
+    window = Withheld.of(n, gamma).window
+    return int(window.counts[0]), shares.CountTable.of(window.pmf, omitted=window.omitted)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ZeroRuleEstimate(Estimate):
+    """Fractions that are exactly 0 unless more copies of the answer arrived than people sent.
+
+    The rule biases the fractions of rare answers, often to 0: what reaches few more than nγ people
+    cannot be told from nothing. The limits are made from the copies themselves (``excess`` is how
+    many more than people arrived), so that they cover the truth at least as often as they say; for
+    an answer reported as 0 they begin at 0. Its standard error is √(nγ(1−γ) + u²), where u is the
+    estimate without the rule: how far that is from the truth, and from what is reported.
+
+    With one excess, that of the answer 1, the answer 0 has the rest.
+    """
+
+    excess: Whole
+    gamma: float
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Exact confidence limits of each fraction, at any level; Bonferroni for all together."""
+        checks.open_probability(level=level)
+        each = (1 - level) / (self.excess.size if simultaneous else 1)
+        noise = Withheld.of(self.n, self.gamma)
+        fewest = self.excess + noise.smallest(each / 2)
+        most = np.clip(self.excess + noise.largest(each / 2), 0, self.n)
+        fewest = np.where(self.excess > 0, fewest, 0)
+        if self.excess.size == 1:
+            fewest, most = np.append(self.n - most, fewest), np.append(self.n - fewest, most)
+        return fewest / self.n, most / self.n
+
+    def beyond(
+        self, rare: float, *, bounds: Span = (0.0, 1.0), reach: Span | None = None
+    ) -> tuple[Flags, Flags]:
+        """Which answers have fewer, and which have more copies than honest people send.
+
+        From the copies themselves: those that are missing show nowhere else, as the rule makes 0
+        of them.
+        """
+        checks.refuse(reach is not None, "no reach: its limits are exact", reach=reach)
+        each, noise = rare / (2 * self.excess.size), Withheld.of(self.n, self.gamma)
+        low, high = (self.n * bound for bound in bounds)
+        fewer, more = (
+            self.excess < low - noise.largest(each),
+            self.excess > high - noise.smallest(each),
+        )
+        if self.excess.size == 1:
+            fewer, more = np.append(more, fewer), np.append(fewer, more)
+        return fewer, more
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroSum(AnswerEnvelopes):
+    """What the two protocols share: ``gamma`` is the probability to withhold a copy."""
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        checks.positive(gamma=self.gamma)
+        checks.refuse(self.gamma > 0.5, "0 < gamma <= 1/2", gamma=self.gamma)
+        object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
+
+    @property
+    def integers(self) -> Integers:
+        """The probability to withhold a copy, of 2^52."""
+        return {"gamma": shares.numerator(self.gamma), "bits": shares.BITS}
+
+    @property
+    def slots(self) -> int:
+        """A copy of everything and one of the truth."""
+        return self.outputs + 1
+
+    @property
+    def messages(self) -> float:
+        """Expected number of messages of one person, at most."""
+        return 1 + self.outputs * (1 - self.gamma)
+
+    @property
+    def influence(self) -> float:
+        """All slots filled with one answer, where the estimate expects 1 − γ copies.
+
+        On an estimate above 0: in crossing the zero rule it moves by another nγ, as it does for
+        an honest person.
+        """
+        return self.slots - (1 - self.gamma)
+
+    def simulate_counts(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Counts:
+        """Counts with the law of everybody's messages added up, at one draw an answer."""
+        truths = category_codes(values, self.k)
+        checks.refuse(not truths.size, "at least one value", values=0)
+        # A count has one cell only, that of the answer 1.
+        counts = np.bincount(truths, minlength=self.k)[-self.outputs :]
+        first, table = simulation_table(truths.size, self.gamma)
+        withheld = first + table.draw(counts.size, source(randomness))
+        return Counts(counts + truths.size - withheld, truths.size)
+
+    def accuracy(self, n: int, beta: float) -> float:
+        """Return the α that all errors together keep with probability 1 − beta, for all data.
+
+        The quantile of Bin(n, γ) over n (or γ, if that is more), attained by the data where one
+        person more than that gives the answer. It does not depend on k: answers that nobody gave
+        have no error, and at most n/(nα+1) answers are frequent enough to have a larger one.
+        """
+        checks.open_probability(beta=beta)
+        noise = Withheld.of(checks.count(n=n), self.gamma)
+        largest = noise.largest(beta) if self.outputs == 1 else noise.largest_of_all(beta)
+        return max(largest, noise.mean) / n
+
+    def estimate(self, batch: Batch | Counts) -> ZeroRuleEstimate:
+        """Copies less those expected where they are more than people, elsewhere exactly 0."""
+        counts = self.counted(batch)
+        n, noise = counts.n, Withheld.of(counts.n, self.gamma)
+        excess = counts.cells - n
+        without_rule = excess + noise.mean
+        shown = np.where(excess > 0, without_rule, 0.0)
+        errors = np.where(excess > 0, noise.deviation, np.hypot(noise.deviation, without_rule))
+        empty: float | None = 0.0
+        if excess.size == 1:  # those who answer 1, and the rest
+            shown, errors, empty = np.append(n - shown, shown), np.repeat(errors, 2), None
+        return ZeroRuleEstimate(
+            shown / n, errors / n, n, step=1 / n, empty_error=empty, excess=excess, gamma=self.gamma
+        )
+
+    def unbiased(self, estimate: Estimate) -> Array:
+        """Copies less those expected, whatever they are."""
+        assert isinstance(estimate, ZeroRuleEstimate)  # noqa: S101 - what estimate() gives
+        shown = estimate.excess / estimate.n + self.gamma
+        return np.append(1 - shown, shown) if shown.size < self.k else shown
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person withholds, an answer's independent of the others'."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Mean squared error of each fraction, given the true ones: the rule's bias included."""
+        counts = np.round(np.asarray(frequencies, dtype=np.float64) * n, 6)
+        return Withheld.of(n, self.gamma).squared_error(counts) / n**2  # n · (s/n) is not always s
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroSumCount(ZeroSum):
+    """How many answer 1 rather than 0: send x + z copies of one message, z ~ Bernoulli(1 − γ).
+
+    Runtime: one coin per person.
+
+    Utility: exact if nobody answers 1; else off by B ~ Bin(n, γ) less its mean, and a count
+    that does not exceed B is reported as 0 (see :class:`ZeroRuleEstimate`).
+
+    Args:
+        gamma: Probability in (0, 1/2] to withhold a copy.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Balcer and Cheu, arXiv:1911.06879, the protocol for binary sums; calibrated here on the
+        exact divergence (``published`` has the paper's constant); :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = ZeroSumCount.calibrated(n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(100_000 * protocol.gamma, 1)
+        34.1
+        >>> protocol.estimate(
+        ...     protocol.tally(protocol.randomize([0] * 100_000))
+        ... ).frequencies.tolist()
+        [1.0, 0.0]
+    """
+
+    name: ClassVar[str] = "zero-sum-count"
+    one_error = True
+    theorem = "zero-sum count, exact divergence"
+    scope = "everybody sends its bit and one more with a fixed probability, each by itself"
+    outputs = 1  # only how often it was sent matters
+
+    k: int = field(default=2, init=False)
+
+    @property
+    def influence(self) -> float:
+        """Sending nothing, where 1 − γ messages are expected: one answer 0 and then some."""
+        return 2 - self.gamma
+
+    @classmethod
+    def calibrated(cls, *, n: int, epsilon: float, delta: float) -> Self:
+        """The least noise that keeps (epsilon, delta) among n honest people."""
+        gamma = one_bin_gamma(n=n, epsilon=epsilon, delta=delta)
+        return cls(gamma=gamma).kept(n=n, epsilon=epsilon, delta=delta)
+
+    @classmethod
+    def published(cls, *, n: int, epsilon: float, delta: float) -> Self:
+        """The paper's γ = (50/(ε²n)) log(2/δ), for ε <= 1 and n >= (100/ε²) log(2/δ)."""
+        return cls(gamma=_published_mean(zero_sum_mean, n, epsilon, delta) / n)
+
+    @staticmethod
+    def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
+        """α = (50/(ε²n)) log(2/δ) + (40/(3εn)) √(log(2/δ) log(1/β)), for β >= δ^25.
+
+        What ``published`` keeps with probability 1 − beta, in the paper's form and with a constant
+        derived here; never below ``accuracy``.
+        """
+        mean = _published_mean(zero_sum_mean, n, epsilon, delta)
+        return _published_error(mean, n=n, beta=beta, least=delta**25)
+
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        truths = category_codes(values, self.k)
+        withheld = shares.coins(self.gamma, truths.size, bits)
+        sizes = truths + ~withheld
+        return Envelopes(np.zeros(int(sizes.sum()), dtype=np.int64), sizes)
+
+    def _divergence(self, n: int) -> Divergence:
+        return Divergence.of(one_bin_delta, n=n, gamma=self.gamma)
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """Mean squared error of both fractions, given the true ones: the rule's bias included."""
+        true = np.asarray(frequencies, dtype=np.float64)
+        checks.refuse(true.shape != (2,), "the fractions of 0 and of 1", frequencies=true.shape)
+        return np.repeat(super().variance(true[1:], n=n), 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroSumHistogram(ZeroSum):
+    """A zero-sum count of each of k answers, on messages that name the answer.
+
+    Runtime: k coins and about k messages per person. ``SparseHistogram`` sends the mirror
+    image of the same noise in far fewer messages.
+
+    Utility: an answer that nobody gave is reported as 0, always, so the largest error does
+    not depend on k; rare answers are reported as 0 too (see :class:`ZeroRuleEstimate`).
+
+    Args:
+        gamma: Probability in (0, 1/2] to withhold a copy of an answer.
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        Balcer and Cheu, arXiv:1911.06879, the protocol for histograms; calibrated here on the
+        exact divergence of the two answers that one person's change touches;
+        :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = ZeroSumHistogram.calibrated(k=100, n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(100_000 * protocol.gamma, 1), round(protocol.messages)
+        (42.7, 101)
+    """
+
+    name: ClassVar[str] = "zero-sum"
+    theorem = "zero-sum histogram, exact divergence"
+    scope = "everybody sends the truth among independent copies, each message by itself"
+
+    k: int
+
+    def __post_init__(self) -> None:
+        checks.counts(self, k=2)
+        super().__post_init__()
+
+    @classmethod
+    def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
+        """The least noise that keeps (epsilon, delta) among n honest people."""
+        gamma = two_bin_gamma(n=n, epsilon=epsilon, delta=delta)
+        return cls(k=k, gamma=gamma).kept(n=n, epsilon=epsilon, delta=delta)
+
+    @classmethod
+    def published(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
+        """The paper's noise: that of the count at (ε/2, δ/2), for every answer."""
+        return cls(k=k, gamma=_published_mean(zero_sum_histogram_mean, n, epsilon, delta) / n)
+
+    @staticmethod
+    def published_accuracy(*, n: int, epsilon: float, delta: float, beta: float) -> float:
+        """The count's α at (ε/2, δ/2) and β/n, for the largest error of all answers."""
+        mean = _published_mean(zero_sum_histogram_mean, n, epsilon, delta)
+        checks.open_probability(beta=beta)
+        return _published_error(mean, n=n, beta=beta / n, least=(delta / 2) ** 25)
+
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        truths = category_codes(values, self.k)
+        size = truths.size * self.k
+        expected = (
+            f"at most {MOST_MESSAGES // self.k} people at once for k={self.k} (about k messages"
+            " each; SparseHistogram sends far fewer, simulate_counts makes none)"
+        )
+        checks.refuse(size > MOST_MESSAGES, expected, values=truths.size)
+        copies = (~shares.coins(self.gamma, size, bits)).astype(np.int8)
+        copies[np.arange(truths.size) * self.k + truths] += 1
+        everything = np.tile(np.arange(self.k), truths.size)
+        sizes = copies.reshape(truths.size, self.k).sum(axis=1, dtype=np.int64)
+        return Envelopes(np.repeat(everything, copies), sizes)
+
+    def _divergence(self, n: int) -> Divergence:
+        return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
+
+
+def _published_mean(noise: Callable[..., float], n: int, epsilon: float, delta: float) -> float:
+    """nγ of the paper's noise, where it covers so few people."""
+    mean = noise(epsilon=epsilon, delta=delta)
+    people, needed = checks.count(n=n), math.ceil(2 * mean)
+    if people < needed:
+        question = {"n": people, "epsilon": float(epsilon), "delta": float(delta)}
+        raise OutOfRegimeError("the published noise", f"n >= {needed}", question, "calibrated")
+    return mean
+
+
+def _published_error(mean: float, *, n: int, beta: float, least: float) -> float:
+    """(nγ + (4√2/3) √(nγ log(1/β)))/n, by Bernstein's inequality for log(1/β) <= nγ/2."""
+    checks.open_probability(beta=beta)
+    if beta < least:
+        question = {"beta": float(beta)}
+        raise OutOfRegimeError("the published error", f"beta >= {least:.3g}", question, "accuracy")
+    return (mean + 4 * math.sqrt(2) / 3 * math.sqrt(mean * math.log(1 / beta))) / n
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseHistogram(AnswerEnvelopes):
+    """Send the answer, and of each of the k answers one more copy with probability γ.
+
+    The noise of every answer is an independent Bin(n, γ). The zero-sum histogram shows n minus
+    such a number: its mirror image, of the same divergence and variance, in k messages per person
+    where these are 1 + kγ.
+
+    Runtime: one draw per person for the number of copies and one per copy; O(messages + k)
+    to estimate.
+
+    Utility: every count has variance nγ(1−γ), however many people gave the answer.
+
+    Args:
+        k: Number of answers, at least 2; an answer is a number 0, ..., k − 1.
+        gamma: Probability in (0, 1/2] of a copy of each answer.
+        most: The most copies that one person sends; None for as many as a draw of 62 bits has.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+        UnreachableTargetError: From ``calibrated``, if no amount of noise keeps the target.
+
+    References:
+        the noise of Balcer and Cheu, "Separating Local & Shuffled Differential Privacy via
+        Histograms", ITC 2020, arXiv:1911.06879, turned over; calibrated on the exact
+        divergence; :doc:`/theory/zero-sum`.
+
+    Example:
+        >>> protocol = SparseHistogram.calibrated(k=1000, n=100_000, epsilon=1.0, delta=1e-6)
+        >>> round(protocol.messages, 3)
+        1.427
+    """
+
+    name: ClassVar[str] = "sparse"
+    theorem = "sparse histogram, exact divergence"
+    scope = "everybody sends the truth and independent copies, each message by itself"
+
+    k: int
+    gamma: float
+    most: int | None = None  # copies that one person sends; None: as many as a draw of 62 bits has
+
+    def __post_init__(self) -> None:
+        checks.counts(self, k=2)
+        checks.positive(gamma=self.gamma)
+        checks.refuse(self.gamma > 0.5, "0 < gamma <= 1/2", gamma=self.gamma)
+        expected = f"at most {MOST_COPIES:g} copies per person (more people need fewer each)"
+        copies = self.k * self.gamma
+        checks.refuse(copies > MOST_COPIES, expected, k·gamma=copies)
+        object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
+        checks.counts(self, most=likely_copies(self.k, self.gamma))
+
+    @classmethod
+    def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
+        """The fewest copies that keep (epsilon, delta) among n honest people."""
+        cls(k=k, gamma=two_bin_gamma(n=n, epsilon=epsilon, delta=delta))  # errors name this delta
+        for target in margins(delta):
+            gamma = two_bin_gamma(n=n, epsilon=epsilon, delta=target)
+            made = cls(k=k, gamma=gamma)
+            rare = (delta - target) / (2 * n * (1 + math.exp(epsilon)))
+            made = replace(made, most=enough_copies(made.k, made.gamma, rare=rare))
+            if made.profile(n).delta(epsilon) <= delta:
+                return made
+        return made.kept(n=n, epsilon=epsilon, delta=delta)
+
+    @property
+    def _table(self) -> shares.CountTable:
+        return copies_table(self.k, self.gamma, self.most)
+
+    @property
+    def integers(self) -> Integers:
+        """The probability of a copy, of 2^52, and what their number is drawn by."""
+        gamma = shares.numerator(self.gamma)
+        return {"gamma": gamma, "bits": shares.BITS, "copies_steps": self._table.integers}
+
+    @property
+    def messages(self) -> float:
+        """The truth and the copies."""
+        return 1 + self.k * self.gamma
+
+    @property
+    def slots(self) -> int:
+        """The truth and as many copies as anybody sends."""
+        return 1 + self._table.largest
+
+    @property
+    def influence(self) -> float:
+        """All slots filled with one answer, where the estimate expects γ copies."""
+        return self.slots - self.gamma
+
+    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+        truths = category_codes(values, self.k)
+        added = self._table.draw(truths.size, bits)
+        return ragged(truths, distinct_answers(self.k, added, bits), added)
+
+    def _divergence(self, n: int) -> Divergence:
+        return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
+
+    def _slack(self, n: int) -> float:
+        """By how much the table of copies differs from a binomial law."""
+        return n * self._table.error
+
+    def estimate(self, batch: Batch | Counts) -> Estimate:
+        """Counts less the copies expected."""
+        counts = self.counted(batch)
+        return NoisyCounts.of(counts.cells, ((counts.n, self.gamma),), n=counts.n)
+
+    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+        """The same for every answer, whatever its fraction."""
+        return np.full(np.shape(frequencies), self.gamma * (1 - self.gamma) / n)
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person adds, an answer's independent of the others'."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
+
+    def threshold(self, n: int, beta: float) -> int:
+        """No answer that nobody gave gets more messages, with probability 1 − beta for all of them.
+
+        The quantile of Bin(n, γ) at 1 − beta/k.
+        """
+        checks.open_probability(beta=beta)
+        people = checks.count(n=n)
+        allowed = beta - people * self._table.error
+        expected = f"beta > {people * self._table.error:.2g}, as the sampler's rounding asks"
+        checks.refuse(allowed <= 0, expected, beta=beta)
+        return Withheld.of(people, self.gamma).largest(allowed / self.k)
+
+    def significant(self, estimate: Estimate, beta: float = 0.05) -> Array:
+        """The estimated fractions, with those that noise alone can explain set to zero.
+
+        With probability 1 − beta no answer that nobody gave is left over. What is left is the
+        unbiased estimate; an answer given by fewer people than :meth:`threshold` may be lost.
+        """
+        shape = estimate.frequencies.shape
+        checks.refuse(shape != (self.k,), f"an estimate of {self.k} answers", estimate=shape)
+        received = np.rint(estimate.counts + estimate.n * self.gamma)
+        significant = received > self.threshold(estimate.n, beta)
+        return np.where(significant, estimate.frequencies, 0.0)
+
+
+def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:
+    """``added[i]`` different answers for person i, every set of them as likely as any other.
+
+    Answers are drawn until a person has enough different ones. No answer is treated otherwise than
+    another, so by symmetry the set is uniform.
+    """
+    owners = np.repeat(np.arange(added.size), added)
+    drawn = bits.below(k, owners.size).astype(np.int64)
+    open_ = np.flatnonzero(added[owners] > 1)
+    while open_.size:
+        keys = owners[open_] * k + drawn[open_]
+        order = np.argsort(keys, kind="stable")
+        again = order[1:][keys[order[1:]] == keys[order[:-1]]]
+        drawn[open_[again]] = bits.below(k, again.size).astype(np.int64)
+        # Only a person who drew again can still have the same answer twice.
+        undecided = np.zeros(added.size, dtype=bool)
+        undecided[owners[open_[again]]] = True
+        open_ = open_[undecided[owners[open_]]]
+    return drawn
+
+
+def likely_copies(k: int, gamma: float) -> int:
+    """One more than the likeliest number of copies, if there are that many."""
+    return min(k, math.floor((k + 1) * gamma) + 1)
+
+
+def enough_copies(k: int, gamma: float, *, rare: float) -> int:
+    """A number of copies that is exceeded with a probability of at most ``rare``."""
+    steps = copies_table(k, gamma, None).steps
+    beyond = (steps[-1] - steps).astype(np.float64) / float(steps[-1])
+    return max(int(np.argmax(beyond <= rare)), likely_copies(k, gamma))
+
+
+@lru_cache(maxsize=32)
+def copies_table(k: int, gamma: float, most: int | None) -> shares.CountTable:
+    """Bin(k, γ) in whole weights of 2^62, from 60 digits; what is rounded off is known exactly.
+
+    Counts above ``most`` or below the weight of 1 are never drawn; what they and every rounding
+    leave over falls on the likeliest count.
+    """
+    with decimal.localcontext(decimal.Context(prec=_DIGITS)):
+        probability, total = Decimal(gamma), Decimal(2) ** _TOTAL_BITS
+        mode = min(int((k + 1) * probability), k)
+        pmf = (1 - probability) ** k
+        odds, weights, lost = probability / (1 - probability), [], Decimal(0)
+        for count in range(1 + (k if most is None else min(k, most))):
+            weight = int(pmf * total)
+            if count > mode and not weight:
+                break
+            weights.append(weight)
+            lost += pmf - weight / total if count != mode else 0
+            pmf *= odds * (k - count) / (count + 1)
+        # From here on each probability is at most this part of the one before.
+        falling = odds * (k - len(weights)) / (len(weights) + 1)
+        lost += pmf / (1 - falling)
+        error = float(lost * (1 + Decimal(10) ** -12))
+    weights[mode] += 2**_TOTAL_BITS - sum(weights)
+    return shares.CountTable(np.cumsum(np.array(weights, dtype=np.uint64)), error)

@@ -1,1 +1,0 @@
-"""What a device runs. Each randomizer knows its own blanket law."""
