@@ -13,7 +13,8 @@ Estimates have the exact law of their error: limits that hold at any level, for 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -58,6 +59,8 @@ _FLOAT = float(np.finfo(np.float64).eps)
 _DIRECT = 1 << 14  # counts whose differences are added up one by one, to full relative accuracy
 _FFT = 1e-16  # error of each probability where they are not
 _TIED = 1e-9  # people
+_LAST_DIGITS = 1e-12  # of a probability
+_TABLES = ("_steps", "_chance")  # names of integers that may be derived from floats
 _LISTED = 512  # weights that a description spells out; of more it has the hash
 
 
@@ -156,6 +159,48 @@ class CountTable:
                 beyond = self.finer[self.steps == drawn[i]] > randomness.below(_TOTAL, 1)
                 counts[i] -= np.count_nonzero(beyond)
         return counts
+
+
+def alike(own: Integers, others: object) -> bool:
+    """Whether the tables of another machine differ from these in the last digits at most.
+
+    Floats are rounded in their own ways by processors and libraries: exponentials of many numbers
+    at once are. Of tables that are written as a hash, only the names can be compared.
+
+    >>> own = {"noise_steps": [str(1 << 61), str(1 << 62)], "room": 4}
+    >>> alike(own, {"noise_steps": [str((1 << 61) + 512), str(1 << 62)], "room": 4})
+    True
+    >>> alike(own, {"noise_steps": [str((1 << 61) + (1 << 40)), str(1 << 62)], "room": 4})
+    False
+    """
+    if not isinstance(others, Mapping) or set(own) != set(others):
+        return False
+    tables = {name for name in own if name.endswith(_TABLES)}
+    same = all(own[name] == others[name] for name in set(own) - tables)
+    return same and all(_close(_numbers(own[name]), _numbers(others[name])) for name in tables)
+
+
+def _numbers(written: object) -> list[int] | None:
+    """The steps of a table, or one probability of two digits; nothing of a hash."""
+    if isinstance(written, str) and re.fullmatch("sha256:[0-9a-f]{64}", written):
+        return []
+    if not isinstance(written, list) or not written:
+        return None
+    if not all(isinstance(step, str) and re.fullmatch("[0-9]{1,40}", step) for step in written):
+        return None
+    return [int(step) for step in written]
+
+
+def _close(own: list[int] | None, other: list[int] | None) -> bool:
+    """Whether two lists are as long as each other, and what they hold differs by last digits."""
+    if own is None or other is None or len(own) != len(other):
+        return False
+    if len(own) == 2:  # a probability in base 2^62, however small, or a table of two steps
+        own, other = ([digits[0] * _TOTAL + digits[1]] for digits in (own, other))
+    largest = max(own, default=0)
+    return all(
+        abs(one - two) <= _LAST_DIGITS * largest for one, two in zip(own, other, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -41,13 +41,14 @@ from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
 from shoal.mechanisms.envelopes import Device, UnevenMechanism
 from shoal.mechanisms.grid import Laplace
 from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.shares import alike
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
 from shoal.service.admission import Admission, OpenFraction, read_admission
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
-from shoal.service.survey.mechanisms import SURVEYS
+from shoal.service.survey.mechanisms import PYTHON, SURVEYS
 from shoal.service.survey.promise import TERMS, Terms, promised
 from shoal.service.survey.texts import NONE, SKIPPED, check_texts
 from shoal.values import attributes
@@ -339,6 +340,8 @@ class Question:
     name: str = ""
     by: str = ""
     groups: tuple[str, ...] = ()
+    # Of a survey that was written on another kind of processor: its tables, in its last digits.
+    _sampler: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_text("question", self.text, LONGEST_TEXT)
@@ -400,7 +403,7 @@ class Question:
             "mechanism": cast("dict[str, Plain]", described(self.device)),
             # What follows from the parameters: a machine that derives other numbers has to refuse,
             # and a client in another language need not derive any.
-            "sampler": dict(self.device.integers),
+            "sampler": dict(self.device.integers if self._sampler is None else self._sampler),
             "message_bytes": self.device.message_bytes,
             "slots": self.device.slots,
         }
@@ -416,7 +419,7 @@ class Question:
         checks.refuse(k != number, expected, k=k)
         bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
         checks.refuse(bits > _MOST_BITS, f"at most {_MOST_BITS}", modulus_bits=bits)
-        return cls(
+        made = cls(
             text=stored["question"],
             device=restored(mechanism),
             answers=answers,
@@ -424,6 +427,12 @@ class Question:
             by=by,
             groups=groups,
         )
+        # Devices that derive their tables themselves draw by their own, whose error counts the
+        # last digits of a processor. Those of browsers draw by what is written, to the last digit.
+        own, written = made.device.integers, stored["sampler"]
+        if made.device.name in PYTHON and written != own and alike(own, written):
+            object.__setattr__(made, "_sampler", dict(written))
+        return made
 
 
 def labels(answers: tuple[str, ...], groups: tuple[str, ...]) -> tuple[str, ...]:
