@@ -19,6 +19,7 @@ LAYERS = (
     ("errors",),
     ("checks", "explain"),
     ("values",),
+    ("questions",),
     ("randomness",),
     ("accounting",),
     ("mechanisms",),

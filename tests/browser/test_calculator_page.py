@@ -245,7 +245,7 @@ def test_a_plan_and_its_errors(person, site):
     expect(rows.filter(has_text="a trusted curator")).to_contain_text(f"{plan.central.l2:.3g}")
     expect(rows.filter(has_text="no shuffler")).to_contain_text(f"{plan.local.l2:,.0f}")
     # Each name leads to its section of the page about randomizers.
-    text = (DOCS / "analyse" / "mechanisms.md").read_text(encoding="utf-8")
+    text = (DOCS / "analyse" / "randomizers.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     sections = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
     links = rows.get_by_role("link").all()

@@ -145,7 +145,7 @@ def test_the_same_numbers_give_the_same_files_whatever_the_users_settings(drawn,
     assert sorted(tmp_path.iterdir()) == sorted(written)
     for path in written:
         assert path.read_bytes() == (drawn[0] / path.name).read_bytes(), path.name
-    assert b"<dc:date>" not in (tmp_path / "mechanisms.svg").read_bytes()
+    assert b"<dc:date>" not in (tmp_path / "randomizers.svg").read_bytes()
 
 
 def test_a_wrong_name_names_the_right_ones(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import shoal
 from shoal import randomness
 from shoal.mechanisms.vectors import Ball
-from shoal.planning import Plan, planner
+from shoal.planning import Plan, candidates
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -187,6 +187,6 @@ def test_a_run_takes_what_the_plan_recommends(sums, cap):
 
 
 def test_far_too_many_slots_are_out_of_the_question():
-    *_, central, _ = planner.for_numbers(0.0, 1.0, epsilon=0.01, messages_cap=None)
+    *_, central, _ = candidates.for_numbers(0.0, 1.0, epsilon=0.01, messages_cap=None)
     assert central.calibrated is None
     assert "slots" in central.remark

@@ -99,7 +99,7 @@ def vars_of(design):
 
 
 def test_every_mechanism_for_answers_or_numbers_is_in_one_of_two_lists():
-    by_sigma = set(registry.names(local=False, several=False))
+    by_sigma = set(registry.BY_SIGMA)
     wanted = set(registry.names("answers", "bits", "numbers")) - by_sigma
     assert sorted(SURVEYS) == sorted(wanted)
     assert not set(BROWSERS) & set(PYTHON)

@@ -22,7 +22,7 @@ from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Panel, Row, figure
 from shoal.mechanisms.base import CategoryRandomizer
-from shoal.planning import errors, plan, planner
+from shoal.planning import candidates, errors, plan
 from shoal.randomness import Randomness
 from shoal.values import Array
 
@@ -57,9 +57,9 @@ class Model:
 
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
-    families = [each.family for each in planner.for_categories(K, n) if each.family]
-    candidates = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
-    return min(candidates, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
+    families = [each.family for each in candidates.for_categories(K, n) if each.family]
+    made = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
+    return min(made, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
 
 
 def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:

@@ -27,11 +27,6 @@ class Line(NamedTuple):
     several: bool = False  # messages of one person
     surveys: bool = False  # made for surveys of the service, from another one that is planned
 
-    @property
-    def by_sigma(self) -> bool:
-        """Whether it is one message with unbounded noise, of a deviation that may be given."""
-        return not self.local and not self.several
-
 
 _several = partial(Line, local=False, several=True)
 
@@ -87,6 +82,10 @@ def names(
     )
 
 
+# One message with unbounded noise, of a deviation that may be given.
+BY_SIGMA = names(local=False, several=False)
+
+
 def line(name: str) -> Line:
     """What is known of the mechanism of that name, or an error that lists the names."""
     if name not in LINES:
@@ -121,9 +120,9 @@ def noisy(
     name: str, sigma: float, *, k: int | None = None, bounds: tuple[float, float] | None = None
 ) -> Randomizer:
     """The randomizer of that name with noise of this deviation: vectors are at most 1 long."""
-    if not line(name).by_sigma:
-        raise InvalidArgumentError("sigma", sigma, f"no sigma for {name}, but a local epsilon")
     makes = by_name(name)
+    if name not in BY_SIGMA:
+        raise InvalidArgumentError("sigma", sigma, f"no sigma for {name}, but a local epsilon")
     if name == "gaussian":
         checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
         low, high = bounds or (0.0, 1.0)

@@ -27,10 +27,18 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.explain.views import Tabular
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import AnswerMechanism, Randomizer, VectorMechanism
+from shoal.mechanisms.base import AnswerMechanism, VectorMechanism
 from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
-from shoal.mechanisms.registry import by_name, calibration, described, restored
+from shoal.mechanisms.registry import described, restored
 from shoal.planning import errors
+from shoal.planning.candidates import (
+    Candidate,
+    Family,
+    calibrated,
+    for_categories,
+    for_numbers,
+    for_vectors,
+)
 from shoal.planning.errors import Errors
 from shoal.values import Record, attributes
 
@@ -39,25 +47,15 @@ if TYPE_CHECKING:
 
     from shoal.mechanisms.vectors import Ball
 
-Family = Callable[..., Randomizer]
 
 FORMAT = 1
 MOST_CATEGORIES = 10_000_000  # beyond, predicting the error of every answer takes too long
 _SLACK = 1e-6
 _ERRORS = tuple(field.name for field in fields(Errors))
-LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long
-LARGEST_DECODING = 1e10  # reports times answers: beyond, trying every answer takes hours
-MOST_COINS = 1_000_000  # answers: beyond, a coin for each of them takes too long
-_HASHED = (256, 1024, 4096, 16384, 65536)
-_BUCKETS = (2, 4, 8, 16, 64, 256, 1024, 4096)
-_FEW_LEVELS = (16, 11, 8, 6, 4, 3, 2, 1)  # more than that, and a split sum needs fewer messages
-_LARGEST_ENVELOPE = 20.0  # levels over epsilon: a thousand slots for each of it
-_LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)
 _LARGEST_N = 10**12
 _ALIKE = 1.02
 _STRIDE = 2.0  # in logarithms
 _BY_NAME = "it has no ε0 and more noise than the others: it is used only if chosen by name"
-_LEAST_LEAN = 0.05  # epsilon: below, a share of pairs may be beyond any envelope
 _FEW = 16.0  # messages per person that are worth a note
 _NOTED = 0.1  # epsilon: below, the calibration takes longer than a note is worth
 _FAR = 20.0  # stands for "impossible" in logarithms
@@ -523,7 +521,7 @@ class Plan(Tabular):
         k, cap = question.categories, question.messages_cap
         if k is None or cap != 1 or question.local_epsilon_cap or question.epsilon < _NOTED:
             return None
-        candidate = _calibrated("near-central") if k == 2 else _calibrated("near-central-lean", k=k)
+        candidate = calibrated("near-central") if k == 2 else calibrated("near-central-lean", k=k)
         allowed = replace(question, messages_cap=_FEW)
         option, crowd = _option(candidate, allowed), question.dishonest
         return option if _error(option, crowd) < _error(self.recommended, crowd) else None
@@ -795,118 +793,6 @@ def _smallest(
     raise UnreachableTargetError(f"an error of {error:g}", reason, advice)
 
 
-# ------------------------------------------------- the randomizers and protocols worth considering
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What makes a randomizer of ``epsilon=``, or the reason why it is out of question.
-
-    What has no local epsilon, as a protocol with several messages, is ``calibrated`` for so many
-    people instead: it is made of ``n=``, ``epsilon=`` and ``delta=``.
-    """
-
-    name: str
-    family: Family | None = None
-    remark: str = ""
-    largest_epsilon: float = 25.0
-    calibrated: Callable[..., Device] | None = None
-
-
-def for_categories(
-    k: int, n: int, *, epsilon: float = 1.0, messages_cap: float | None = 1.0
-) -> list[Candidate]:
-    """One of k answers; local hashing with several numbers of buckets; fewest messages first."""
-    limited = dict.fromkeys(("subset", "unary", "hashing"), "")
-    if k > LARGEST_VECTOR:
-        limited["subset"] = limited["unary"] = f"a message of {k:,} bits is too long"
-    if n * k > LARGEST_DECODING:
-        limited["hashing"] = f"decoding tries {k:,} answers on each of {n:,} reports"
-    tried = []
-    for name in registry.names("answers", local=True):
-        sizes = [{"buckets": buckets} for buckets in _BUCKETS] if name == "hashing" else [{}]
-        if limited.get(name):
-            tried.append(Candidate(name, remark=limited[name]))
-        else:
-            tried += [Candidate(name, partial(by_name(name), k=k, **size)) for size in sizes]
-    if messages_cap is not None and messages_cap <= 1:
-        return tried
-    if k == 2:
-        tried += [_calibrated("near-central"), _calibrated("coins")]
-    tried.append(_calibrated("dummies", k=k))
-    if k <= MOST_COINS:
-        tried.append(_calibrated("sparse", k=k))
-        # Everybody sends about a message per answer: worth a look only where that is allowed.
-        if k <= (LARGEST_VECTOR if messages_cap is None else messages_cap):
-            tried.append(_calibrated("zero-sum", k=k))
-    # Of two answers one count is enough, which near-central is.
-    if k > 2 and epsilon < _LEAST_LEAN:
-        tried.append(Candidate("near-central-lean", remark="an envelope would need too many slots"))
-    elif k > 2:
-        tried.append(_calibrated("near-central-lean", k=k, messages_cap=messages_cap))
-    tried.append(_calibrated("near-central-robust", k=k, messages_cap=messages_cap))
-    if k > n and limited["hashing"]:
-        remark = f"decoding tries {k:,} answers on each of {n:,} messages"
-        tried.append(Candidate("hashed-dummies", remark=remark))
-    elif k > n:
-        tried += [_calibrated("hashed-dummies", k=k, buckets=b) for b in _HASHED if b < k]
-    return tried
-
-
-def for_numbers(
-    low: float, high: float, *, epsilon: float = 1.0, messages_cap: float | None = 1.0
-) -> list[Candidate]:
-    """A number between bounds; rounding to several numbers of levels; sums by several messages."""
-    made = partial(partial, low=low, high=high)
-    tried = [Candidate(name, made(by_name(name))) for name in ("duchi", "piecewise")]
-    # Beyond, the law of Laplace noise has too many atoms that matter to be searched.
-    tried.append(Candidate("laplace", made(by_name("laplace")), largest_epsilon=8.0))
-    rounded = by_name("rounded")
-    tried += [Candidate("rounded", made(rounded, levels=levels + 1)) for levels in _LEVELS]
-    tried.append(_calibrated("gaussian", low=low, high=high))
-    if messages_cap is not None and messages_cap <= 1:
-        return tried
-    most = math.inf if messages_cap is None else messages_cap
-    few = [levels for levels in _FEW_LEVELS if levels <= min(most, _LARGEST_ENVELOPE * epsilon)]
-    if few:
-        central = partial(_near_central_sum, few, most, low=low, high=high)
-        tried.append(Candidate("near-central-sum", calibrated=central))
-    else:
-        tried.append(Candidate("near-central-sum", remark="an envelope would need too many slots"))
-    return [*tried, _calibrated("split-and-mix", low=low, high=high)]
-
-
-def for_vectors(
-    dimension: int, norm: float | None = None, *, messages_cap: float | None = 1.0
-) -> list[Candidate]:
-    """A vector: of length 1, or no longer than ``norm``, which takes a coordinate more."""
-    directions = dimension if norm is None else dimension + 1
-    tried = [
-        Candidate(name, partial(by_name(name), dimension=directions))
-        for name in ("privunit", "privunitg")
-    ]
-    longest = 1.0 if norm is None else norm
-    tried.append(_calibrated("gaussian-vectors", dimension=dimension, norm=longest))
-    if messages_cap is None or messages_cap > 1:
-        # The most that the absolute values of the coordinates add up to.
-        bound = math.sqrt(dimension) * longest
-        tried.append(_calibrated("split-and-mix-vectors", dimension=dimension, bound=bound))
-    return tried
-
-
-def _calibrated(name: str, **parameters: float | None) -> Candidate:
-    return Candidate(name, calibrated=partial(calibration(name), **parameters))
-
-
-def _near_central_sum(few: list[int], most: float, **target: float) -> Device:
-    """With as many levels as the messages allow: the more of them, the less rounding."""
-    for levels in few:
-        made = calibration("near-central-sum")(levels=levels, **target)
-        if made.messages <= most:
-            break
-    return made
-
-
 # --------------------------------------------------------------------------------- their options
 
 
@@ -933,11 +819,7 @@ def _options(question: Question, *names: str, near: float | None = None) -> dict
             rivals.sort(key=lambda rival: _predicted_error(rival, likely, question))
         for candidate in rivals:
             known = best.get(name)
-            if (
-                not names
-                and registry.line(name).by_sigma
-                and _more_noise(candidate, best, question)
-            ):
+            if not names and name in registry.BY_SIGMA and _more_noise(candidate, best, question):
                 best[name] = Option(name, remark=_BY_NAME)
                 continue
             if known is None or not _surely_worse(candidate, known, question):
@@ -1057,7 +939,7 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
         bias = 0
     # To five digits: those that differ by rounding only stay in the order of the candidates.
     ordered = sorted(best.values(), key=lambda option: float(f"{_error(option, bias):.5g}"))
-    bounded = [option for option in ordered if not registry.line(option.name).by_sigma] or ordered
+    bounded = [option for option in ordered if option.name not in registry.BY_SIGMA] or ordered
     least = _error(bounded[0], bias)
     alike = [option for option in bounded if _error(option, bias) <= _ALIKE * least]
     simplest = list(best)  # the candidates come simplest first
@@ -1070,7 +952,7 @@ def _ranked(best: dict[str, Option], question: Question) -> tuple[tuple[Option, 
     if not others or others[0].errors is None:
         return (first, *others), "it is the only one possible"
     second, ratio = others[0].name, _error(others[0], bias) / _error(first, bias)
-    if ratio < 1 and registry.line(second).by_sigma:
+    if ratio < 1 and second in registry.BY_SIGMA:
         return (
             first,
             *others,

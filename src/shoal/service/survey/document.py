@@ -357,7 +357,7 @@ class Question:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
         if device.name not in SURVEYS:
-            by_sigma = registry.line(device.name).by_sigma
+            by_sigma = device.name in registry.BY_SIGMA
             tables = f" ({device.name} is for tables: shoal run)" * by_sigma
             expected = f"a mechanism of surveys{tables}: one of {', '.join(SURVEYS)}"
             raise InvalidArgumentError("device", device.name, expected)

@@ -1,0 +1,1 @@
+"""What is asked of people, and what devices know of it."""
