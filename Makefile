@@ -26,9 +26,11 @@ demo: .venv/.runtime .venv/.node ## the tour: what shuffling buys, and a collect
 	$(BIN)/shoal demo
 	$(BIN)/shoal up --simulate 5000 --once
 
+# What pages and notebooks show is tested with the site they are on, by `make docs`.
 test: .venv/.dev .venv/.node .venv/.chromium ## the tests, without the slow ones
 	@$(SCRIPTS) --if-possible
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/spark --ignore tests/site
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/spark --ignore tests/site \
+	  --ignore tests/test_docs.py --ignore tests/test_notebooks.py
 
 test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive checks that take minutes
 	@$(SCRIPTS) --if-possible
@@ -39,11 +41,11 @@ test-spark: .venv/.dev .venv/.java ## the tests on Apache Spark: installs it, an
 	@$(PIP) install -e '.[dev,spark]' dask duckdb
 	$(BIN)/python -m pytest -m "not slow" tests/spark
 
-docs: .venv/.docs .venv/.node .venv/.chromium ## the documentation site, into docs/_build/html (NOTEBOOKS=off: not run)
+docs: .venv/.docs .venv/.node .venv/.chromium ## the documentation site, into docs/_build/html, and all that it shows (NOTEBOOKS=off: not run)
 	@$(SCRIPTS) --if-possible
 	SHOAL_DOCS_NOTEBOOKS=$(or $(NOTEBOOKS),cache) \
 	  $(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/site tests/test_docs.py
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/site tests/test_docs.py tests/test_notebooks.py
 	@echo "docs/_build/html/index.html is ready to be opened"
 
 lint: .venv/.dev ## style, formatting and types
