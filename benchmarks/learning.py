@@ -16,8 +16,9 @@ import numpy.typing as npt
 from encoding import seconds
 from result import Result
 
-from shoal.learning import account
-from shoal.learning.descent import Logistic, descend
+from shoal.learning import Descent, Logistic, account
+from shoal.learning.descent import descend
+from shoal.learning.run import Run
 from shoal.randomness import secure, simulator
 
 EXAMPLES, FEATURES = 10**5, 20
@@ -94,20 +95,8 @@ def everything() -> Iterator[Result]:
 def _descent() -> Iterator[Result]:
     heading = f"permuted descent, one example a step, d = {FEATURES} (secure noise, median of 5)"
     examples, targets = _made_up(EXAMPLES)
-    ours = seconds(
-        lambda: descend(
-            examples,
-            targets,
-            Logistic(),
-            epochs=1,
-            batch=1,
-            rate=RATE,
-            clip=CLIP,
-            noise=NOISE,
-            radius=RADIUS,
-            randomness=secure(),
-        )
-    )
+    asked = Run.of(NOISE, EXAMPLES), Descent(rate=RATE, clip=CLIP, radius=RADIUS)
+    ours = seconds(lambda: descend(examples, targets, Logistic(), *asked, randomness=secure()))
     plain = seconds(lambda: _plainly(examples[:NAIVE_EXAMPLES], targets[:NAIVE_EXAMPLES]))
     speeds = EXAMPLES / ours / 1e3, NAIVE_EXAMPLES / plain / 1e3
     yield Result(

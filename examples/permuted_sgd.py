@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.explain.text import up_to
-from shoal.learning import Logistic, compare, train
+from shoal.learning import Logistic, account, compare, train
 from shoal.randomness import simulator
 
 EXAMPLES, FEATURES, NOISE = 20_000, 10, 1.1
@@ -17,19 +17,19 @@ def main() -> None:
     unseen, truth = _made_up(EXAMPLES, seed=2)
     loss = Logistic(labels=("no", "yes"))
     for epochs in (1, 4):
-        fit = train(examples, answers, loss=loss, noise_multiplier=NOISE, epochs=epochs)
-        found = fit.guarantee
+        guarantee = account(n=EXAMPLES, noise_multiplier=NOISE, epochs=epochs)
+        fit = train(examples, answers, guarantee, loss=loss)
         print(
             f"{epochs} epoch(s) of {EXAMPLES:,} steps: {fit.score(unseen, truth):.1%} right, "
-            f"epsilon = {up_to(found.epsilon, 3)} at delta = {found.delta:g}"
+            f"epsilon = {up_to(guarantee.epsilon, 3)} at delta = {guarantee.delta:g}"
         )
-    print(f"one step by itself: epsilon = {up_to(found.local, 1)}")
+    print(f"one step by itself: epsilon = {up_to(guarantee.local, 1)}")
 
     print("\nthe same noise and the same steps, one epoch:")
-    for guarantee in compare(noise_multiplier=NOISE, n=EXAMPLES):
+    for row in compare(noise_multiplier=NOISE, n=EXAMPLES):
         print(
-            f"  {guarantee.sampling:<12} epsilon = {up_to(guarantee.epsilon, 3)} "
-            f"({guarantee.neighbouring}; {guarantee.sampling.loader})"
+            f"  {row.sampling:<12} epsilon = {up_to(row.epsilon, 3)} "
+            f"({row.neighbouring}; {row.sampling.loader})"
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.learning import account, noise_for, require, sampling_of, train
+from shoal.learning import Descent, account, require, sampling_of, train
 from shoal.learning.torch_loop import MODULE_CHOSEN_BLIND, Learner, train_module
 from shoal.randomness import simulated, simulator
 
@@ -25,8 +25,9 @@ quiet = pytest.mark.filterwarnings("ignore")  # Opacus warns about its defaults
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
+    guarantee = account(n=1, noise_multiplier=1.0)
     with pytest.raises(MissingExtraError, match=r"needs torch: pip install 'torch>="):
-        train_module(object(), object(), [[1.0]], [1.0], noise_multiplier=1.0)
+        train_module(object(), object(), [[1.0]], [1.0], guarantee)
 
 
 @pytest.fixture
@@ -127,8 +128,10 @@ def test_with_hardly_any_noise_it_is_plain_descent(torch, monkeypatch, at_once):
     nothing = "shoal.learning.torch_loop.standard_normals"
     monkeypatch.setattr(nothing, lambda size, **_: np.zeros(size))
     loss, clip, rate = torch.nn.CrossEntropyLoss(), 0.5, 0.2
-    asked = {"epochs": 2, "batch": 8, "clip": clip, "rate": rate, "noise_multiplier": 9.0}
-    train_module(module, loss, examples, answers, **asked, at_once=at_once, randomness=source)
+    task = (module, loss, examples, answers)
+    guarantee = account(n=32, noise_multiplier=9.0, epochs=2, batch=8)
+    asked = {"clip": clip, "rate": rate, "at_once": at_once}
+    train_module(*task, guarantee, **asked, randomness=source)
     assert len(orders) == 2
     assert not np.array_equal(*orders)
     for taken in np.concatenate(orders).reshape(-1, 8):
@@ -156,9 +159,8 @@ def test_noise_has_the_size_accounted_for(torch):
         lambda outputs, _: 0.0 * outputs.sum(),
         torch.randn(40, 300, dtype=torch.float64),
         torch.zeros(40),
-        noise_multiplier=3.0,
+        account(n=40, noise_multiplier=3.0, batch=10),
         clip=0.5,
-        batch=10,
         rate=1.0,
         randomness=simulated(3),
         progress=lambda done, total: told.append((done, total)),
@@ -181,8 +183,8 @@ def test_the_guarantee_is_the_accountants_and_the_module_keeps_its_mode(torch):
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     loss = torch.nn.CrossEntropyLoss()
     before = copy.deepcopy(module.state_dict())
-    fit = train_module(module, loss, examples, answers, optimizer=optimizer, **asked)
     accounted = account(n=32, sampling="permutation", **asked)
+    fit = train_module(module, loss, examples, answers, accounted, optimizer=optimizer)
     assert fit.guarantee == accounted.assuming(MODULE_CHOSEN_BLIND)
     assert fit.module is module
     assert not module.training
@@ -210,7 +212,15 @@ def test_what_is_refused(torch):
     stray = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
     strange = examples.clone()
     strange[3, 3] = float("nan")
-    given = {"module": linear, "loss": loss, "examples": examples, "answers": answers}
+    given = {
+        "module": linear,
+        "loss": loss,
+        "examples": examples,
+        "answers": answers,
+        "guarantee": account(n=32, noise_multiplier=3.0, batch=8),
+    }
+    fixed = account(n=32, noise_multiplier=3.0, batch=5, sampling="fixed")
+    poisson = account(n=32, noise_multiplier=3.0, batch=8, sampling="poisson")
     for changed, expected in (
         ({"module": batch_norm}, r"GroupNorm or LayerNorm, got module='BatchNorm1d \(1\)'"),
         ({"module": remembering}, "InstanceNorm1d"),
@@ -219,13 +229,13 @@ def test_what_is_refused(torch):
         ({"loss": nn.CrossEntropyLoss(reduction="none")}, "reduction='mean' or 'sum'"),
         ({"answers": answers[:5]}, "as many examples as answers"),
         ({"examples": strange}, "finite numbers"),
-        ({"batch": 5}, "drop_last"),
-        ({"batch": 50}, "batch <= n = 32"),
-        ({"epsilon": 1.0}, "exactly one of epsilon and noise_multiplier"),
+        ({"guarantee": fixed}, "drop_last"),
+        ({"guarantee": poisson}, "permutation or fixed"),
+        ({"guarantee": account(n=50, noise_multiplier=3.0)}, "n = 32, as many as there are"),
         ({"at_once": 0}, "whole number at_once"),
         ({"clip": -1.0}, "clip > 0"),
     ):
-        asked = {"noise_multiplier": 3.0, "batch": 8} | given | changed
+        asked = given | changed
         parts = [asked.pop(name) for name in given]
         with pytest.raises(InvalidArgumentError, match=expected):
             train_module(*parts, **asked)
@@ -329,10 +339,6 @@ def _right(torch, module, shown):
     return float((scores.argmax(dim=1).numpy() == shown.truth).mean())
 
 
-def _noise(n, **passes):
-    return noise_for(epsilon=EPSILON, n=n, delta=DELTA, **passes)
-
-
 @slow
 @quiet
 def test_linear_models_beside_opacus(torch, opacus):
@@ -341,15 +347,15 @@ def test_linear_models_beside_opacus(torch, opacus):
     n = len(shown.examples)
     ways = {"single": {"epochs": 20, "batch": 1}, "whole": {"epochs": 50, "batch": n}}
     for way, passes in ways.items():
-        asked = {"noise_multiplier": _noise(n, **passes), "delta": DELTA, **passes}
+        guarantee = account(epsilon=EPSILON, n=n, delta=DELTA, **passes)
         fits = [
             train(
                 shown.examples,
                 shown.answers,
-                radius=20.0,
+                guarantee,
+                descent=Descent(radius=20.0),
                 intercept=True,
                 randomness=simulated(run),
-                **asked,
             )
             for run in range(RUNS)
         ]
@@ -382,17 +388,16 @@ def test_networks_beside_opacus(torch, opacus):
     def network():
         return nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
 
-    def ours(asked, noise, run):
+    def ours(guarantee, rate, run):
         torch.manual_seed(run)
         module = network()
         fit = train_module(
             module,
             nn.CrossEntropyLoss(),
             *rows,
-            noise_multiplier=noise,
-            delta=DELTA,
+            guarantee,
+            rate=rate,
             randomness=simulated(run),
-            **asked,
         )
         assert fit.guarantee.epsilon <= EPSILON
         return _right(torch, module, shown)
@@ -403,8 +408,9 @@ def test_networks_beside_opacus(torch, opacus):
         "whole": {"epochs": 40, "batch": 1536, "rate": 2.0},
     }
     for way, asked in ways.items():
-        noise = _noise(1536, epochs=asked["epochs"], batch=asked["batch"])
-        found[way] = np.mean([ours(asked, noise, run) for run in range(RUNS)])
+        passes = {"epochs": asked["epochs"], "batch": asked["batch"]}
+        guarantee = account(epsilon=EPSILON, n=1536, delta=DELTA, **passes)
+        found[way] = np.mean([ours(guarantee, asked["rate"], run) for run in range(RUNS)])
         runs = [_by_opacus(torch, opacus, shown, network, asked, run) for run in range(RUNS)]
         found[f"opacus, {way}"] = np.mean(runs)
     assert min(found.values()) > 0.75, found

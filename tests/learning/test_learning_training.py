@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from shoal.errors import InvalidArgumentError
-from shoal.learning import descent
 from shoal.learning.accountant import account
 from shoal.learning.descent import (
     OWN_LOSSES,
     PUBLIC_LABELS,
+    Descent,
     Logistic,
     Ridge,
     clipped_sum,
@@ -25,15 +25,17 @@ from shoal.learning.descent import (
     steepest,
     train,
 )
+from shoal.learning.run import REPLACE, Run, Sampling
 from shoal.randomness import Randomness, simulated, simulator
 
 LOSSES = (Logistic(), Ridge())
 FALSE_ALARM = 1e-7
 
 
-def schedule(**changed):
-    plan = {"epochs": 1, "batch": 1, "rate": 0.1, "clip": 1.0, "noise": 0.0, "radius": math.inf}
-    return plan | changed
+def schedule(n, *, epochs=1, batch=1, noise=0.0, rate=0.1, clip=1.0, radius=None):
+    """A run, whatever it proves: some have no noise at all. And how it moves."""
+    run = Run(noise, n, epochs, batch, 1e-6, Sampling.PERMUTATION, REPLACE, drop_last=True)
+    return run, Descent(rate=rate, clip=clip, radius=radius)
 
 
 def sphere(n, d, seed=0):
@@ -48,10 +50,14 @@ def labelled(n, d, seed=0):
     return examples, np.where(examples @ np.linspace(1, 2, d) > 0, "yes", "no")
 
 
-@pytest.fixture
-def quickly(monkeypatch):
+def permuted(examples, **asked):
+    """The guarantee of training on these examples."""
+    return account(n=len(examples), **asked)
+
+
+def quickly(examples, **asked):
     """Where the guarantee is not what is tested: that of any order, which takes no time."""
-    monkeypatch.setattr(descent, "account", partial(account, sampling="fixed"))
+    return permuted(examples, sampling="fixed", **asked)
 
 
 class Recorded(Randomness):
@@ -166,8 +172,8 @@ def test_a_number_is_made_of_four_normals():
 def test_the_step_adds_noise_of_the_size_accounted_for(batch):
     """Where gradients are zero every move is noise: rate/batch times it, fresh in every step."""
     task = (np.zeros((40_000, 3)), np.ones(40_000), Logistic())
-    plan = schedule(noise=2.5, rate=0.1, batch=batch, epochs=2)
-    path = descend(*task, **plan, randomness=simulated(5), keep_iterates=True)
+    plan = schedule(40_000, noise=2.5, rate=0.1, batch=batch, epochs=2)
+    path = descend(*task, *plan, randomness=simulated(5), keep_iterates=True)
     moves = np.diff(path.iterates, axis=0, prepend=0.0) * batch / (0.1 * 2.5)
     assert len(moves) == 2 * 40_000 // batch
     square = np.square(moves).sum()
@@ -184,7 +190,7 @@ def test_the_step_adds_noise_of_the_size_accounted_for(batch):
 def test_every_epoch_has_a_fresh_order_of_all_examples():
     source = Recorded(6)
     task = (sphere(50, 2), np.ones(50), Ridge())
-    descend(*task, **schedule(epochs=6, batch=5), randomness=source)
+    descend(*task, *schedule(50, epochs=6, batch=5), randomness=source)
     assert len(source.orders) == 6
     assert all(sorted(order) == list(range(50)) for order in source.orders)
     assert len({tuple(order) for order in source.orders}) == 6
@@ -194,8 +200,8 @@ def test_every_epoch_has_a_fresh_order_of_all_examples():
 def test_orders_that_are_walked_are_uniform(batch):
     """Example i moves coordinate i of theta: the iterates tell in which order they came."""
     task = (np.eye(4), np.ones(4), Ridge())
-    plan = schedule(epochs=4_000, rate=1e-9, batch=batch)
-    path = descend(*task, **plan, randomness=simulated(7), keep_iterates=True)
+    plan = schedule(4, epochs=4_000, rate=1e-9, batch=batch)
+    path = descend(*task, *plan, randomness=simulated(7), keep_iterates=True)
     moves = np.diff(path.iterates, axis=0, prepend=0.0).reshape(4_000, 4 // batch, 4)
     steps = (moves > moves.max() / 2).argmax(axis=1)  # the step in which each example came
     assert ((moves > moves.max() / 2).sum(axis=1) == 1).all()
@@ -210,14 +216,15 @@ def test_orders_that_are_walked_are_uniform(batch):
 
 @pytest.mark.parametrize("loss", [Logistic(), Ridge(), Ridge(l2=0.3)], ids=str)
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("radius", [math.inf, 0.2])
+@pytest.mark.parametrize("radius", [None, 0.2])
 def test_without_noise_it_is_plain_descent(loss, batch, radius):
     examples = simulator(8).normal(size=(31, 4)) * 2
     targets = np.sign(examples @ np.array([1, -1, 0.5, 2]))
-    plan = schedule(epochs=3, batch=batch, rate=0.2, clip=0.7, radius=radius)
+    plan = {"batch": batch, "rate": 0.2, "clip": 0.7, "radius": radius}
     source = Recorded(9)
     task = (examples, targets, loss)
-    path = descend(*task, **plan, randomness=source, keep_iterates=True, history=True)
+    asked = schedule(31, epochs=3, **plan)
+    path = descend(*task, *asked, randomness=source, keep_iterates=True, history=True)
     expected, losses = _plainly(*task, source.orders, **plan)
     assert path.iterates == pytest.approx(np.array(expected), abs=1e-12)
     assert path.last == pytest.approx(expected[-1], abs=1e-12)
@@ -225,7 +232,7 @@ def test_without_noise_it_is_plain_descent(loss, batch, radius):
     assert path.losses == pytest.approx(losses)
 
 
-def _plainly(examples, targets, loss, orders, *, batch, clip, rate, radius, **_):
+def _plainly(examples, targets, loss, orders, *, batch, clip, rate, radius):
     """Example by example, as the algorithm is written down."""
     theta, iterates, losses = np.zeros(examples.shape[1]), [], []
     for order in orders:
@@ -239,7 +246,7 @@ def _plainly(examples, targets, loss, orders, *, batch, clip, rate, radius, **_)
                 gradient = slope * x
                 total += gradient * min(1, clip / np.linalg.norm(gradient))
             theta = theta - rate * (total / batch + loss.l2 * theta)
-            theta = theta * min(1, radius / np.linalg.norm(theta))
+            theta = theta * min(1, (radius or math.inf) / np.linalg.norm(theta))
             iterates.append(theta)
         losses.append(loss.values(examples @ theta, targets).mean())
     return iterates, losses
@@ -247,10 +254,10 @@ def _plainly(examples, targets, loss, orders, *, batch, clip, rate, radius, **_)
 
 def test_long_epochs_are_laid_out_in_pieces(monkeypatch):
     task = (sphere(100, 3), np.ones(100), Logistic())
-    plan = schedule(epochs=2, batch=3)
-    whole = descend(*task, **plan, randomness=simulated(1), keep_iterates=True)
+    plan = schedule(100, epochs=2, batch=3)
+    whole = descend(*task, *plan, randomness=simulated(1), keep_iterates=True)
     monkeypatch.setattr("shoal.learning.descent._TOGETHER", 40)
-    pieces = descend(*task, **plan, randomness=simulated(1), keep_iterates=True)
+    pieces = descend(*task, *plan, randomness=simulated(1), keep_iterates=True)
     assert np.array_equal(whole.iterates, pieces.iterates)
     assert len(whole.iterates) == 66
 
@@ -261,10 +268,11 @@ def test_long_epochs_are_laid_out_in_pieces(monkeypatch):
 def test_a_model_is_nearly_as_good_as_one_without_noise():
     """One epoch at epsilon about 1; the made-up labels can be told apart without an error."""
     examples, answers = labelled(20_000, 10)
-    fit = train(examples, answers, noise_multiplier=1.1, randomness=simulated(10))
+    guarantee = permuted(examples, noise_multiplier=1.1)
+    fit = train(examples, answers, guarantee, randomness=simulated(10))
     assert 0.9 < fit.guarantee.epsilon < 1.1
     task = (examples, Logistic().reading(answers)[0], Logistic())
-    clear = descend(*task, **schedule(epochs=2), randomness=simulated(10)).average
+    clear = descend(*task, *schedule(20_000, epochs=2), randomness=simulated(10)).average
     best = np.mean((examples @ clear > 0) == (answers == "yes"))
     assert best > 0.95
     unseen, truth = labelled(20_000, 10, seed=1)
@@ -274,7 +282,6 @@ def test_a_model_is_nearly_as_good_as_one_without_noise():
     assert np.array_equal(fit.decision(unseen) > 0, fit.predict(unseen) == "yes")
 
 
-@pytest.mark.usefixtures("quickly")
 def test_ridge_finds_the_weights_within_the_error_of_the_noise():
     """The mean of T iterates is off by H^-1 (mean of the noise), H = E[x x^T]: Polyak, Ruppert.
 
@@ -287,11 +294,9 @@ def test_ridge_finds_the_weights_within_the_error_of_the_noise():
     fit = train(
         examples,
         answers,
+        quickly(examples, noise_multiplier=z),
         loss=Ridge(),
-        noise_multiplier=z,
-        clip=clip,
-        rate=rate,
-        radius=None,
+        descent=Descent(clip=clip, rate=rate, radius=None),
         randomness=simulated(11),
     )
     # What is left of the start: the sum of (1 - rate/d)^t over t, shared among n steps.
@@ -305,17 +310,17 @@ def test_ridge_finds_the_weights_within_the_error_of_the_noise():
     assert np.array_equal(fit.predict(examples), fit.decision(examples))
 
 
-@pytest.mark.usefixtures("quickly")
 def test_iterates_stay_in_the_ball():
     examples, answers = labelled(500, 3)
-    asked = {"noise_multiplier": 2.0, "radius": 0.5, "rate": 1.0, "keep_iterates": True}
-    fit = train(examples, answers, **asked, randomness=simulated(12))
+    task = (examples, answers, quickly(examples, noise_multiplier=2.0))
+    steps = Descent(radius=0.5, rate=1.0)
+    fit = train(*task, descent=steps, keep_iterates=True, randomness=simulated(12))
     norms = np.linalg.norm(fit.iterates, axis=1)
     assert norms.max() == pytest.approx(0.5, rel=1e-12)
     assert np.isclose(norms, 0.5).mean() > 0.5
     assert fit.iterates.shape == (500, 3)
     assert fit.iterates.mean(axis=0) == pytest.approx(fit.weights)
-    last = train(examples, answers, **asked, average=False, randomness=simulated(12))
+    last = train(*task, descent=replace(steps, average=False), randomness=simulated(12))
     assert np.array_equal(last.weights, fit.iterates[-1])
 
 
@@ -330,29 +335,27 @@ def test_the_guarantee_is_the_accountants(epochs, batch, drop_last):
         "drop_last": drop_last,
     }
     named = Logistic(labels=("no", "yes"))
-    fit = train(examples, answers, loss=named, **asked, clip=0.3, keep_iterates=True)
-    assert fit.guarantee == account(n=100, sampling="permutation", **asked)
+    guarantee = account(n=100, sampling="permutation", **asked)
+    steps = Descent(clip=0.3)
+    fit = train(examples, answers, guarantee, loss=named, descent=steps, keep_iterates=True)
+    assert fit.guarantee == guarantee
     assert len(fit.iterates) == fit.guarantee.steps == epochs * (100 // batch)
 
 
-@pytest.mark.usefixtures("quickly")
 def test_the_delta_of_a_large_training_set_is_well_below_one_over_n():
     examples = np.zeros((200_000, 1))
-    fit = train(examples, np.ones(200_000), loss=Ridge(), noise_multiplier=5.0, batch=1000)
-    assert fit.guarantee.delta == pytest.approx(5e-7)
-    assert (
-        train(examples[:10], np.ones(10), loss=Ridge(), noise_multiplier=5.0).guarantee.delta
-        == 1e-6
-    )
+    for rows, batch, delta in ((examples, 1000, 5e-7), (examples[:10], 1, 1e-6)):
+        guarantee = quickly(rows, noise_multiplier=5.0, batch=batch)
+        fit = train(rows, np.ones(len(rows)), guarantee, loss=Ridge())
+        assert fit.guarantee.delta == pytest.approx(delta)
 
 
 def test_an_epsilon_is_kept_with_no_more_noise_than_it_takes():
     examples, answers = labelled(120, 2)
-    fit = train(examples, answers, epsilon=1.5, batch=40)
+    fit = train(examples, answers, permuted(examples, epsilon=1.5, batch=40))
     assert 1.49 < fit.guarantee.epsilon <= 1.5
 
 
-@pytest.mark.usefixtures("quickly")
 def test_noise_grows_with_the_clip_and_not_with_the_batch():
     """What the accountant takes for granted: deviation z C on the sum, whatever the batch."""
     examples, answers = np.zeros((3000, 2)), ["a", "b"] * 1500
@@ -360,11 +363,8 @@ def test_noise_grows_with_the_clip_and_not_with_the_batch():
         fit = train(
             examples,
             answers,
-            noise_multiplier=3.0,
-            clip=clip,
-            batch=batch,
-            radius=None,
-            rate=1.0,
+            quickly(examples, noise_multiplier=3.0, batch=batch),
+            descent=Descent(clip=clip, radius=None, rate=1.0),
             keep_iterates=True,
             randomness=simulated(13),
         )
@@ -372,27 +372,29 @@ def test_noise_grows_with_the_clip_and_not_with_the_batch():
         assert stats.kstest(sums.ravel(), "norm").pvalue > FALSE_ALARM
 
 
-@pytest.mark.usefixtures("quickly")
 def test_the_default_rate_is_the_one_of_the_bound():
     examples, answers = labelled(400, 3)
-    fit = train(examples, answers, noise_multiplier=4.0, batch=20, clip=0.5, epochs=2, radius=3.0)
+    guarantee = quickly(examples, noise_multiplier=4.0, batch=20, epochs=2)
+    fit = train(examples, answers, guarantee, descent=Descent(clip=0.5, radius=3.0))
     square = 0.5**2 + 3 * (4.0 * 0.5) ** 2 / 20**2
     assert fit.rate == pytest.approx(3.0 / math.sqrt(square * 40))
     ridge = Ridge(l2=2.0)
-    strong = train(examples, np.ones(400), loss=ridge, noise_multiplier=4.0, batch=20, radius=3.0)
+    guarantee = quickly(examples, noise_multiplier=4.0, batch=20)
+    strong = train(examples, np.ones(400), guarantee, loss=ridge, descent=Descent(radius=3.0))
     square = (1 + 2.0 * 3.0) ** 2 + 3 * 4.0**2 / 20**2
     assert strong.rate == pytest.approx(3.0 / math.sqrt(square * 20))
 
 
-@pytest.mark.usefixtures("quickly")
 def test_an_intercept_is_a_feature_that_is_clipped_with_the_rest():
     examples = sphere(4000, 2, seed=3)
     answers = np.full(4000, 2.0)
-    asked = {"loss": Ridge(), "noise_multiplier": 1.0, "rate": 0.1, "radius": None}
-    with_one = train(examples, answers, **asked, intercept=True, randomness=simulated(14))
-    by_hand = train(
-        np.column_stack([examples, np.ones(4000)]), answers, **asked, randomness=simulated(14)
+    guarantee = quickly(examples, noise_multiplier=1.0)
+    asked = {"loss": Ridge(), "descent": Descent(rate=0.1, radius=None)}
+    with_one = train(
+        examples, answers, guarantee, **asked, intercept=True, randomness=simulated(14)
     )
+    longer = np.column_stack([examples, np.ones(4000)])
+    by_hand = train(longer, answers, guarantee, **asked, randomness=simulated(14))
     assert np.array_equal(by_hand.weights, [*with_one.weights, with_one.intercept])
     assert with_one.intercept == pytest.approx(2.0, abs=0.5)
     assert with_one.decision(examples) == pytest.approx(
@@ -401,24 +403,22 @@ def test_an_intercept_is_a_feature_that_is_clipped_with_the_rest():
     assert by_hand.intercept == 0.0
 
 
-@pytest.mark.usefixtures("quickly")
 def test_secure_by_default_and_never_the_same_twice():
     examples, answers = labelled(60, 2)
-    first, second = (train(examples, answers, noise_multiplier=5.0).weights for _ in range(2))
+    task = (examples, answers, quickly(examples, noise_multiplier=5.0))
+    first, second = (train(*task).weights for _ in range(2))
     assert not np.array_equal(first, second)
-    again = [train(examples, answers, noise_multiplier=5.0, randomness=simulated(1)) for _ in "ab"]
+    again = [train(*task, randomness=simulated(1)) for _ in range(2)]
     assert np.array_equal(again[0].weights, again[1].weights)
 
 
-@pytest.mark.usefixtures("quickly")
 def test_progress_and_history():
     examples, answers = labelled(40, 2)
     told = []
     fit = train(
         examples,
         answers,
-        noise_multiplier=5.0,
-        epochs=3,
+        quickly(examples, noise_multiplier=5.0, epochs=3),
         history=True,
         progress=lambda done, total: told.append((done, total)),
     )
@@ -463,36 +463,58 @@ REFUSED = {
 def test_what_is_refused_is_named(case):
     changed, expected = REFUSED[case]
     asked = {"examples": [[1.0], [2.0]], "answers": ["a", "b"], "noise_multiplier": 5.0} | changed
+    task = (asked.pop("examples"), asked.pop("answers"))
+    steps = {field.name: asked.pop(field.name) for field in fields(Descent) if field.name in asked}
+    loss = asked.pop("loss", Logistic())
     with pytest.raises(InvalidArgumentError, match=expected):
-        train(asked.pop("examples"), asked.pop("answers"), **asked)
+        train(*task, account(n=2, **asked), loss=loss, descent=Descent(**steps))
 
 
 def test_a_batch_left_over_is_refused_unless_it_is_dropped():
     examples, answers = labelled(10, 2)
     with pytest.raises(InvalidArgumentError, match="drop_last"):
-        train(examples, answers, noise_multiplier=5.0, batch=4)
-    fit = train(examples, answers, noise_multiplier=5.0, batch=4, drop_last=True)
-    assert fit.guarantee.steps == 2
+        permuted(examples, noise_multiplier=5.0, batch=4)
+    with pytest.raises(InvalidArgumentError, match="drop_last"):
+        train(examples, answers, quickly(examples, noise_multiplier=5.0, batch=4))
+    for accounted in (permuted, quickly):
+        guarantee = accounted(examples, noise_multiplier=5.0, batch=4, drop_last=True)
+        fit = train(examples, answers, guarantee, keep_iterates=True)
+        assert len(fit.iterates) == fit.guarantee.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"n": 11}, "a guarantee for n = 10, as many as there are examples, got n=11"),
+        ({"n": 10, "sampling": "poisson"}, "permutation or fixed, got sampling='poisson'"),
+        ({"n": 10, "sampling": "replacement"}, "permutation or fixed"),
+    ],
+)
+def test_a_guarantee_of_something_else_is_refused(asked, expected):
+    examples, answers = labelled(10, 2)
+    with pytest.raises(InvalidArgumentError, match=expected):
+        train(examples, answers, account(**asked, noise_multiplier=5.0))
 
 
 @pytest.mark.parametrize("loss", ["logistic", Logistic, None])
 def test_a_loss_that_is_none_is_refused(loss):
     examples, answers = labelled(10, 2)
     with pytest.raises(InvalidArgumentError, match=r"Logistic\(\.\.\.\) or Ridge"):
-        train(examples, answers, noise_multiplier=5.0, loss=loss)
+        train(examples, answers, quickly(examples, noise_multiplier=5.0), loss=loss)
 
 
 def test_a_fit_reads_as_a_sentence():
     examples, answers = labelled(10, 2)
     named = Logistic(labels=("no", "yes"))
-    sentence = str(train(examples, answers, loss=named, noise_multiplier=5.0))
+    guarantee = permuted(examples, noise_multiplier=5.0)
+    sentence = str(train(examples, answers, guarantee, loss=named))
     assert sentence.startswith(
         "logistic model of 2 features: everything published during 1 epoch over"
     )
     assert sentence.endswith(
         "private (replace-one) if every epoch has a fresh random order, cut into batches"
     )
-    inferred = str(train(examples, answers, noise_multiplier=5.0))
+    inferred = str(train(examples, answers, guarantee))
     assert inferred == f"{sentence}, and {PUBLIC_LABELS}"
 
 
@@ -503,60 +525,62 @@ def test_labels_taken_from_the_answers_are_an_assumption():
     """One "yes" among 50: without it there is no model at all, so its being there is released."""
     examples, _ = labelled(50, 2)
     answers = ["yes"] + ["no"] * 49
-    inferred = train(examples, answers, noise_multiplier=50.0).guarantee
+    accounted = permuted(examples, noise_multiplier=50.0)
+    inferred = train(examples, answers, accounted).guarantee
     with pytest.raises(InvalidArgumentError, match="two different labels"):
-        train(examples, ["no"] * 50, noise_multiplier=50.0)
+        train(examples, ["no"] * 50, accounted)
     assert inferred.assumptions[-1] == PUBLIC_LABELS
     assert PUBLIC_LABELS in inferred.to_dict()["assumptions"]
     assert PUBLIC_LABELS in str(inferred)
     named = Logistic(labels=("no", "yes"))
     for each in (answers, ["no"] * 50):
-        guarantee = train(examples, each, loss=named, noise_multiplier=50.0).guarantee
+        guarantee = train(examples, each, accounted, loss=named).guarantee
         assert not any("labels" in assumption for assumption in guarantee.assumptions)
         assert guarantee.epsilon == inferred.epsilon
+    assert train(examples, answers, inferred).guarantee == inferred  # said once
 
 
 def test_numbers_chosen_by_looking_at_the_data_are_an_assumption():
     examples, answers = labelled(10, 2)
-    fit = train(examples, np.ones(10), loss=Ridge(), noise_multiplier=50.0)
+    accounted = permuted(examples, noise_multiplier=50.0)
+    fit = train(examples, np.ones(10), accounted, loss=Ridge())
     (assumption,) = [text for text in fit.guarantee.assumptions if "without looking" in text]
     for what in ("clipping norm", "rate", "features are scaled"):
         assert what in assumption
     assert not any("labels" in text for text in fit.guarantee.assumptions)
-    watched = train(examples, answers, noise_multiplier=50.0, history=True).guarantee
+    watched = train(examples, answers, accounted, history=True).guarantee
     assert OWN_LOSSES in watched.assumptions
     assert OWN_LOSSES not in fit.guarantee.assumptions
 
 
-@pytest.mark.usefixtures("quickly")
 def test_other_refusals_are_named_too():
     with pytest.raises(InvalidArgumentError, match="l2 >= 0"):
         Ridge(l2=-1.0)
     with pytest.raises(InvalidArgumentError, match="two different labels"):
         Logistic(labels=("a", "a"))
     examples, answers = labelled(10, 2)
-    fit = train(examples, answers, noise_multiplier=5.0)
+    guarantee = quickly(examples, noise_multiplier=5.0)
+    fit = train(examples, answers, guarantee)
     with pytest.raises(InvalidArgumentError, match="2 features, as in training"):
         fit.predict(np.zeros((1, 3)))
-    ridge = train(examples, np.ones(10), loss=Ridge(), noise_multiplier=5.0)
+    ridge = train(examples, np.ones(10), guarantee, loss=Ridge())
     with pytest.raises(InvalidArgumentError, match="not all the same"):
         ridge.score(examples, np.ones(10))
 
 
-@pytest.mark.usefixtures("quickly")
 def test_labels_may_be_of_any_kind():
     examples, answers = labelled(10, 2)
-    yes = answers == "yes"
+    yes, guarantee = answers == "yes", quickly(examples, noise_multiplier=5.0)
     for kind, labels in (
         (yes, (False, True)),
         (yes.astype(int) * 3, (0, 3)),
         (yes.astype(float), (0.0, 1.0)),
         (answers.astype(object), ("no", "yes")),
     ):
-        fit = train(examples, kind, noise_multiplier=5.0, randomness=simulated(1))
+        fit = train(examples, kind, guarantee, randomness=simulated(1))
         assert fit.labels == labels
         assert fit.score(examples, kind) == np.mean(fit.predict(examples) == kind)
     turned = Logistic(labels=("yes", "no"))
-    fit = train(examples, answers, loss=turned, noise_multiplier=5.0, randomness=simulated(1))
+    fit = train(examples, answers, guarantee, loss=turned, randomness=simulated(1))
     assert fit.labels == ("yes", "no")
     assert fit.score(examples, answers) == np.mean(fit.predict(examples) == answers)

@@ -128,7 +128,8 @@ class LearningGuarantee(Run, Explained):
 
     def assuming(self, *assumptions: str) -> LearningGuarantee:
         """The same guarantee, which rests on these assumptions as well."""
-        return replace(self, assumptions=(*self.assumptions, *assumptions))
+        every = dict.fromkeys((*self.assumptions, *assumptions))  # a fit's has some already
+        return replace(self, assumptions=tuple(every))
 
     @property
     def words(self) -> str:

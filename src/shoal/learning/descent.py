@@ -1,7 +1,7 @@
 """Training linear models privately: permuted examples, clipped gradients, noise, and what it costs.
 
-The guarantee is that of :func:`shoal.learning.account` for ``sampling="permutation"``: replacing
-one example changes the law of *all* iterates together by no more than (epsilon, delta). It is a
+The guarantee is one of :func:`shoal.learning.account`, for permuted examples or for any order:
+replacing one changes the law of *all* iterates together by no more than (epsilon, delta). It is a
 statement about real arithmetic (see :func:`standard_normals`), and about numbers that were chosen
 without looking at the data: the radius, the rate, the clipping, and how features are scaled. Labels
 that are taken from the answers are an assumption of the guarantee too, and listed there.
@@ -40,15 +40,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias, Unpack
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.learning.accountant import LearningGuarantee, account
-from shoal.learning.run import RunOptions, Sampling
+from shoal.learning.accountant import LearningGuarantee
+from shoal.learning.run import Run
 from shoal.randomness import Randomness, secure
 from shoal.values import Array
 
@@ -193,6 +193,77 @@ Loss: TypeAlias = Logistic | Ridge
 _LOGISTIC = Logistic()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """How θ moves: steps of noisy mean gradients, clipped one by one, projected onto a ball.
+
+    The rate, unless one is given, is for all T steps and d features
+
+        radius/(G √T),  G² = (clip + l2 radius)² + d noise²/batch²,
+
+    G² being at least the mean square of a step's gradient with its noise. In one pass
+    over independent examples the mean of the iterates then has, in expectation, a
+    clipped loss at most radius G (1/√T + 1/T) above the best in the ball.
+
+    Args:
+        clip: The longest gradient of one example, > 0: a longer one is scaled down.
+        radius: θ stays in this ball around zero; None for anywhere, with a rate.
+        rate: Length of a step, at most 1/l2 if there is an l2.
+        average: Whether the model is the mean of the iterates, or the last one.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or neither a radius nor a
+            rate is given.
+
+    References:
+        Nemirovski, Juditsky, Lan, Shapiro, "Robust Stochastic Approximation Approach to
+        Stochastic Programming", SIAM J. Optim. 2009, Section 2.2, for the rate.
+
+    Example:
+        >>> Descent(clip=0.5, radius=None, rate=0.1).reach
+        inf
+    """
+
+    clip: float = 1.0
+    radius: float | None = 5.0
+    rate: float | None = None
+    average: bool = True
+
+    def __post_init__(self) -> None:
+        checks.positive(clip=self.clip)
+        if self.radius is not None:
+            checks.positive(radius=self.radius)
+        else:
+            expected = "a rate if radius=None: the default rate is in proportion to the radius"
+            checks.refuse(self.rate is None, expected, rate=self.rate)
+        if self.rate is not None:
+            checks.positive(rate=self.rate)
+
+    @property
+    def reach(self) -> float:
+        """The radius of the ball, infinite for anywhere."""
+        return math.inf if self.radius is None else self.radius
+
+    def deviation(self, run: Run) -> float:
+        """Of the noise in each coordinate of the sum of a batch."""
+        return run.noise_multiplier * self.clip
+
+    def length(self, loss: Loss, run: Run, features: int) -> float:
+        """Length of a step: the rate, or the one that goes with this loss, run and noise."""
+        if self.rate is not None:
+            if loss.l2:  # theta would be thrown across zero
+                expected = f"rate <= 1/l2 = {1 / loss.l2:.6g}"
+                checks.refuse(self.rate * loss.l2 > 1, expected, rate=self.rate)
+            return self.rate
+        shaken = math.sqrt(features) * self.deviation(run) / run.batch
+        size = math.hypot(self.clip + loss.l2 * self.reach, shaken)
+        rate = self.reach / (size * math.sqrt(run.steps))
+        return min(rate, 1 / loss.l2) if loss.l2 else rate
+
+
+_DESCENT = Descent()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
     """A linear model that :func:`shoal.learning.train` fitted, and its guarantee.
@@ -248,129 +319,83 @@ class Fit:
 def train(
     examples: npt.ArrayLike,
     answers: npt.ArrayLike,
+    guarantee: LearningGuarantee,
     *,
     loss: Loss = _LOGISTIC,
-    epsilon: float | None = None,
-    noise_multiplier: float | None = None,
-    clip: float = 1.0,
-    radius: float | None = 5.0,
-    rate: float | None = None,
-    average: bool = True,
+    descent: Descent = _DESCENT,
     intercept: bool = False,
     keep_iterates: bool = False,
     history: bool = False,
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **options: Unpack[RunOptions],
 ) -> Fit:
     """Train a linear model by noisy gradient steps over freshly permuted examples.
 
-    Each example's gradient is scaled down to the norm ``clip`` if it is longer; noise
-    is added to the sum of a batch. Without a rate it is, for all T steps,
-
-        radius/(G √T),  G² = (clip + l2 radius)² + d noise²/batch²,
-
-    G² being at least the mean square of a step's gradient with its noise. In one pass
-    over independent examples the mean of the iterates then has, in expectation, a
-    clipped loss at most radius G (1/√T + 1/T) above the best in the ball.
+    Noise is added to the sum of a batch's gradients. The guarantee says how much of it,
+    how many epochs and which batches: ask for it first, and train if it will do. If it
+    was asked for with ``drop_last``, other examples are left out in each epoch.
 
     Args:
         examples: An array (n, d).
         answers: Two labels for :class:`shoal.learning.Logistic`, numbers for ``Ridge``.
+        guarantee: That of :func:`shoal.learning.account` for these n examples, by
+            permutation, or with sampling "fixed", which holds in any order.
         loss: What is minimized. Name the labels, ``Logistic(labels=("no", "yes"))``:
             those that are taken from the answers are released without noise, and the
             guarantee assumes that they are public.
-        epsilon: The target ε > 0: the least noise that keeps it is found. Either this
-            or noise_multiplier.
-        noise_multiplier: Deviation of the noise over ``clip``.
-        clip: The longest gradient of one example, > 0.
-        radius: θ stays in this ball around zero; None for anywhere, with a rate.
-        rate: Length of a step.
-        average: Return the mean of the iterates, otherwise the last one.
+        descent: The clipping norm, the ball, the rate, and whether to average.
         intercept: Append a constant feature 1, clipped together with the others.
         keep_iterates: Keep every θ, which the guarantee covers.
         history: Keep the mean loss after each epoch, which it does not cover.
         randomness: That of a simulation; None is secure.
         progress: Called with the steps done and all.
-        **options: epochs (1), batch (1), delta (min(1e-6, 1/(10 n))) and drop_last
-            (False): examples that do not fill a batch are refused, or left out, others
-            in each epoch.
 
     Returns:
-        A :class:`shoal.learning.Fit`.
+        A :class:`shoal.learning.Fit`, with the guarantee and what else it assumes.
 
     Raises:
-        InvalidArgumentError: A number is out of its range, shapes that do not fit, a
-            batch that is left over.
-        UnreachableTargetError: No noise keeps the target.
+        InvalidArgumentError: Numbers or shapes that are refused, a rate too long for
+            l2, or a guarantee of another number of examples or another sampling.
 
     References:
-        :doc:`/theory/permuted-sgd`; Nemirovski, Juditsky, Lan, Shapiro, "Robust
-        Stochastic Approximation Approach to Stochastic Programming", SIAM J. Optim.
-        2009, Section 2.2, for the rate.
+        :doc:`/theory/permuted-sgd`.
 
     Example:
         >>> import numpy as np
         >>> from shoal import learning
         >>> examples = np.array([[1.0, 0.0], [-1.0, 0.0]] * 500)
         >>> labels, loss = ["yes", "no"] * 500, learning.Logistic(labels=("no", "yes"))
-        >>> fit = learning.train(examples, labels, loss=loss, noise_multiplier=2.0)
-        >>> fit.guarantee.noise_multiplier, fit.weights.shape
-        (2.0, (2,))
+        >>> guarantee = learning.account(n=1_000, noise_multiplier=2)
+        >>> fit = learning.train(examples, labels, guarantee, loss=loss)
+        >>> fit.guarantee == guarantee, fit.weights.shape
+        (True, (2,))
     """
-    checks.positive(clip=clip)
     checks.refuse(not isinstance(loss, Loss), "loss to be Logistic(...) or Ridge(...)", loss=loss)
     rows = numbers("examples", examples, dimensions=2)
     _require_as_many(len(rows), answers)
     targets, labels = loss.reading(answers)
-    if radius is not None:
-        checks.positive(radius=radius)
-    else:
-        expected = "a rate if radius=None: the default rate is in proportion to the radius"
-        checks.refuse(rate is None, expected, rate=rate)
-    if rate is not None:
-        checks.positive(rate=rate)
-        if loss.l2:  # theta would be thrown across zero
-            checks.refuse(rate * loss.l2 > 1, f"rate <= 1/l2 = {1 / loss.l2:.6g}", rate=rate)
-    guarantee = account(
-        n=len(rows),
-        noise_multiplier=noise_multiplier,
-        epsilon=epsilon,
-        sampling=Sampling.PERMUTATION,
-        **options,
-    ).assuming(*loss.assumptions, *([OWN_LOSSES] if history else []))
+    guarantee.require_permuted(len(rows))
     if intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
-    noise = guarantee.noise_multiplier * clip
-    reach = math.inf if radius is None else radius
-    if rate is None:
-        shaken = math.sqrt(rows.shape[1]) * noise / guarantee.batch
-        size = math.hypot(clip + loss.l2 * reach, shaken)
-        rate = reach / (size * math.sqrt(guarantee.steps))
-        rate = min(rate, 1 / loss.l2) if loss.l2 else rate
     path = descend(
         rows,
         targets,
         loss,
-        epochs=guarantee.epochs,
-        batch=guarantee.batch,
-        rate=rate,
-        clip=clip,
-        noise=noise,
-        radius=reach,
+        guarantee,
+        descent,
         randomness=secure() if randomness is None else randomness,
         keep_iterates=keep_iterates,
         history=history,
         progress=progress,
     )
-    theta = path.average if average else path.last
+    theta = path.average if descent.average else path.last
     return Fit(
         weights=theta[:-1] if intercept else theta,
         intercept=float(theta[-1]) if intercept else 0.0,
         loss=loss,
         labels=labels,
-        rate=rate,
-        guarantee=guarantee,
+        rate=path.rate,
+        guarantee=guarantee.assuming(*loss.assumptions, *([OWN_LOSSES] if history else [])),
         iterates=path.iterates,
         losses=path.losses,
     )
@@ -387,6 +412,7 @@ class Path(NamedTuple):
 
     last: Array
     average: Array
+    rate: float
     iterates: Array | None
     losses: tuple[float, ...]
 
@@ -395,29 +421,22 @@ def descend(
     examples: Array,
     targets: Array,
     loss: Loss,
+    run: Run,
+    descent: Descent,
     *,
-    epochs: int,
-    batch: int,
-    rate: float,
-    clip: float,
-    noise: float,
-    radius: float,
     randomness: Randomness,
     keep_iterates: bool = False,
     history: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """All epochs, from zero.
-
-    ``noise`` is the standard deviation of each coordinate of what is added to a batch's sum,
-    ``radius`` that of the ball that theta is projected onto, infinite for none.
-    """
+    """All epochs of the run, in whole batches, from zero."""
     n, d = examples.shape
-    theta, total = np.zeros(d), np.zeros(d)
-    done, steps = 0, epochs * (n // batch)
+    batch, steps = run.batch, run.epochs * run.blocks
+    rate, noise, radius = descent.length(loss, run, d), descent.deviation(run), descent.reach
+    theta, total, done = np.zeros(d), np.zeros(d), 0
     pieces: list[Array] = []
     losses: list[float] = []
-    allowed = steepest(examples, clip=clip)
+    allowed = steepest(examples, clip=descent.clip)
     shrink = 1 - rate * loss.l2  # what the step of the l2 term leaves of theta
 
     def walk(theta: Array, taken: Order, shaken: Array) -> Array:
@@ -443,7 +462,7 @@ def descend(
                 theta *= radius / length
         return iterates
 
-    for _ in range(epochs):
+    for _ in range(run.epochs):
         for taken in shuffled(n, batch, randomness, together=_TOGETHER // (batch * d)):
             # Noise never sees the data, so it is scaled for all steps at once.
             shaken = standard_normals(len(taken) // batch * d, randomness=randomness)
@@ -459,7 +478,7 @@ def descend(
         if history:
             losses.append(float(loss.values(examples @ theta, targets).mean()))
     every = np.concatenate(pieces) if keep_iterates else None
-    return Path(theta.copy(), total / steps, every, tuple(losses))
+    return Path(theta.copy(), total / steps, rate, every, tuple(losses))
 
 
 def shuffled(n: int, batch: int, randomness: Randomness, *, together: int = 1) -> Iterator[Order]:

@@ -67,7 +67,7 @@ class Sampling(StrEnum):
 
 
 class RunOptions(TypedDict, total=False):
-    """What every question about a run takes, and every training: defaults are those of a Run.
+    """What every question about a run takes: defaults are those of a Run.
 
     ``delta`` is min(1e-6, 1/(10 n)) unless it is given; ``drop_last`` leaves examples that do not
     fill a batch out.
@@ -113,15 +113,28 @@ class Run:
         checks.open_probability(delta=delta)
         kind = Sampling(sampling)
         checks.refuse(batch > n, f"batch <= n = {n} examples", batch=batch)
-        if kind is Sampling.PERMUTATION and n % batch and not drop_last:
-            left = f"{plural(n % batch, 'example')} would be a crowd apart"
-            expected = f"batch to divide n = {n}, or drop_last=True: {left}"
-            raise InvalidArgumentError("batch", batch, expected)
+        if kind is Sampling.PERMUTATION and not drop_last:
+            _require_whole(n, batch)
         covered = (ADD_OR_REMOVE, REPLACE) if kind is Sampling.POISSON else (REPLACE,)
         expected = f"neighbouring to be {' or '.join(covered)} for sampling '{kind}'"
         checks.refuse(neighbouring not in (None, *covered), expected, neighbouring=neighbouring)
         neighbours = neighbouring or covered[0]
         return cls(float(noise), n, epochs, batch, delta, kind, neighbours, drop_last)
+
+    def require_permuted(self, n: int) -> None:
+        """Refuse n examples in fresh orders, cut into whole batches, if this is about another run.
+
+        What holds for a fixed order holds for every one, and for examples left out as well.
+        """
+        expected = f"a guarantee for n = {n}, as many as there are examples"
+        checks.refuse(self.n != n, expected, n=self.n)
+        holds = (Sampling.PERMUTATION, Sampling.FIXED)
+        expected = (
+            "a guarantee for the permuted examples of training: sampling permutation or fixed"
+        )
+        checks.refuse(self.sampling not in holds, expected, sampling=self.sampling.value)
+        if not self.drop_last:
+            _require_whole(n, self.batch)
 
     @property
     def noise(self) -> float:
@@ -152,6 +165,13 @@ class Run:
     def each(self) -> float:
         """The delta of one epoch, for choosing what is free in a route."""
         return self.delta / self.epochs
+
+
+def _require_whole(n: int, batch: int) -> None:
+    if n % batch:
+        left = f"{plural(n % batch, 'example')} would be a crowd apart"
+        expected = f"batch to divide n = {n}, or drop_last=True: {left}"
+        raise InvalidArgumentError("batch", batch, expected)
 
 
 _LOADERS: dict[str, Sampling | None] = {

@@ -6,8 +6,8 @@ can mix examples. Each gradient, over all parameters together, is scaled down to
 normal noise from the secure source is added to their sum in double precision; what the optimizer
 makes of the mean it may remember and combine as it likes, since it sees nothing else of the data.
 
-Batches are cut from a fresh uniform permutation in every epoch, and the guarantee is that of
-:func:`shoal.learning.account` for ``sampling="permutation"``.
+Batches are cut from a fresh uniform permutation in every epoch, and the guarantee is one of
+:func:`shoal.learning.account`, for permuted examples or for any order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, Unpack
+from typing import TYPE_CHECKING, TypeAlias
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.learning.accountant import LearningGuarantee, account
+from shoal.learning.accountant import LearningGuarantee
 from shoal.learning.descent import shuffled, standard_normals
-from shoal.learning.run import RunOptions, Sampling
 from shoal.randomness import Randomness, secure
 
 if TYPE_CHECKING:
@@ -138,16 +137,14 @@ def train_module(
     loss: Loss,
     examples: Tensor,
     answers: Tensor,
+    guarantee: LearningGuarantee,
     *,
-    epsilon: float | None = None,
-    noise_multiplier: float | None = None,
     clip: float = 1.0,
     optimizer: torch.optim.Optimizer | None = None,
     rate: float = 0.1,
     at_once: int = 256,
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **options: Unpack[RunOptions],
 ) -> ModuleFit:
     """Train a module in place by noisy gradient steps over freshly permuted examples.
 
@@ -162,26 +159,23 @@ def train_module(
             ``CrossEntropyLoss()`` is.
         examples: A tensor, the examples along its first axis.
         answers: As many.
-        epsilon: The target ε > 0: the least noise that keeps it is found. Either this
-            or noise_multiplier.
-        noise_multiplier: Deviation of the noise over ``clip``.
+        guarantee: That of :func:`shoal.learning.account` for these examples, by
+            permutation, or with sampling "fixed", which holds in any order. It says how
+            much noise there is, how many epochs, and which batches.
         clip: The longest gradient of one example, > 0.
         optimizer: Any optimizer of the module's parameters; None for plain descent.
         rate: Length of a step of plain descent.
         at_once: Examples whose gradients are in memory together.
         randomness: That of a simulation; None is secure.
         progress: Called with the steps done and all.
-        **options: epochs (1), batch (1), delta (min(1e-6, 1/(10 n))) and drop_last
-            (False): examples that do not fill a batch are refused, or left out, others
-            in each epoch.
 
     Returns:
         A :class:`shoal.learning.torch_loop.ModuleFit`.
 
     Raises:
-        InvalidArgumentError: A layer, an optimizer or numbers that are refused.
+        InvalidArgumentError: A layer, an optimizer or numbers that are refused, or a
+            guarantee of another number of examples or another sampling.
         MissingExtraError: PyTorch is not installed.
-        UnreachableTargetError: No noise keeps the target.
 
     References:
         :doc:`/theory/permuted-sgd`.
@@ -197,13 +191,7 @@ def train_module(
     expected = "as many examples as answers, along the first axis"
     checks.refuse(not alike, expected, examples=shapes)
     checks.refuse(not inputs.isfinite().all(), "finite numbers in examples", examples="nan or inf")
-    guarantee = account(
-        n=len(inputs),
-        noise_multiplier=noise_multiplier,
-        epsilon=epsilon,
-        sampling=Sampling.PERMUTATION,
-        **options,
-    ).assuming(MODULE_CHOSEN_BLIND)
+    guarantee.require_permuted(len(inputs))
     if optimizer is None:
         optimizer = torch.optim.SGD(learner.parameters.values(), lr=rate)
     # An optimizer of other parameters would step with gradients that nobody made private.
@@ -240,4 +228,4 @@ def train_module(
                 progress(step, guarantee.steps)
     finally:
         module.train(before)
-    return ModuleFit(module=module, guarantee=guarantee)
+    return ModuleFit(module=module, guarantee=guarantee.assuming(MODULE_CHOSEN_BLIND))
