@@ -10,7 +10,7 @@ import numpy.typing as npt
 from encoding import seconds
 from result import Result
 
-from shoal.mechanisms.envelopes import MultiMessageMechanism
+from shoal.mechanisms.base import Device
 from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
 from shoal.mechanisms.registry import calibration
 from shoal.randomness import simulated
@@ -81,7 +81,7 @@ def _sums() -> Iterator[Result]:
 def _speed(
     heading: str,
     name: str,
-    protocol: MultiMessageMechanism,
+    protocol: Device,
     values: npt.NDArray[np.generic],
     *,
     at_least: float | None = None,
@@ -91,7 +91,7 @@ def _speed(
     return Result(heading=heading, what=name, value=speed, unit="M/s", at_least=least)
 
 
-def _messages(protocol: MultiMessageMechanism, values: npt.NDArray[np.int64]) -> Result:
+def _messages(protocol: Device, values: npt.NDArray[np.int64]) -> Result:
     """How far the messages sent are from the number predicted, in percent."""
     sent = protocol.randomize(values).sizes.mean()
     return Result(

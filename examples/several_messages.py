@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import shoal
-from shoal.mechanisms.base import AnswerMechanism
+from shoal.mechanisms.base import Mechanism
 from shoal.mechanisms.counts import NearCentralCount
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.histograms import LeanHistogram
@@ -37,7 +37,7 @@ def _head() -> None:
     print(f"{'':14}{'messages':>9}{'predicted':>11}{'largest':>9}{'nobody':>8}{'epsilon':>9}")
 
 
-def _collect(title: str, device: AnswerMechanism, answers: np.ndarray) -> None:
+def _collect(title: str, device: Mechanism, answers: np.ndarray) -> None:
     """Randomize, shuffle, estimate; compare with the truth, also where nobody gave the answer."""
     truth = np.bincount(answers, minlength=device.k)
     estimate = device.estimate(shoal.shuffle(device.randomize(answers)))

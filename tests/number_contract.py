@@ -102,17 +102,20 @@ class NumberContract:
     def test_the_scores_are_unbiased_at_every_level(self, epsilon):
         for randomizer in (self.coarse(epsilon), self.make(epsilon)):
             table, levels = randomizer.table(), np.arange(randomizer.levels)
-            assert np.abs(table @ randomizer._scores - levels).max() < 1e-9 * randomizer.levels
-            squares = table @ randomizer._square_scores
+            assert (
+                np.abs(table @ randomizer.estimator.scores - levels).max()
+                < 1e-9 * randomizer.levels
+            )
+            squares = table @ randomizer.estimator.square_scores
             assert np.abs(squares - levels**2).max() < 1e-8 * randomizer.levels**2
-            moments = table @ randomizer._scores**2
-            assert moments == pytest.approx(randomizer._second_moments, rel=1e-9)
+            moments = table @ randomizer.estimator.scores**2
+            assert moments == pytest.approx(randomizer.estimator.moments, rel=1e-9)
 
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_the_largest_variance_is_attained_and_never_exceeded(self, epsilon):
         randomizer = self.coarse(epsilon)
         places = np.linspace(0, randomizer.levels - 1, 20_001)
-        moments = np.interp(places, np.arange(randomizer.levels), randomizer._second_moments)
+        moments = np.interp(places, np.arange(randomizer.levels), randomizer.estimator.moments)
         step = (randomizer.high - randomizer.low) / (randomizer.levels - 1)
         largest = step**2 * (moments - places**2).max()
         assert randomizer.variance(n=7) * 7 == pytest.approx(largest, rel=1e-6)
@@ -123,7 +126,7 @@ class NumberContract:
         """The third moment of the error of a level is the jump times its variance, at most."""
         randomizer = self.coarse(epsilon)
         for level, row in enumerate(randomizer.table()):
-            errors = randomizer.step * (randomizer._scores - level)
+            errors = randomizer.step * (randomizer.estimator.scores - level)
             expected = Counts(np.rint(row * 10**9).astype(np.int64), 10**9)
             jump = randomizer.estimate(expected).noise.jump
             assert abs(row @ errors**3) <= 1.1 * jump * (row @ errors**2)

@@ -21,7 +21,7 @@ from shoal.learning import account
 from shoal.mechanisms.dummies import PartitionedDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.prefixes import PrefixDummies, PrefixResponse
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.registry import restored
 from shoal.network import Walk, amplify_walk, complete, random_regular
 from shoal.randomness import simulated
 
@@ -168,7 +168,7 @@ def protocols():
     for name, shapes in SHAPES.items():
         for shape, target in itertools.product(shapes, TARGETS):
             try:
-                yield described(calibration(name)(**target, **shape)), target
+                yield calibration(name)(**target, **shape).described(), target
             except shoal.ShoalError:
                 continue
 
@@ -334,7 +334,7 @@ def planned(given):
     options = [
         [
             each.name,
-            None if each.randomizer is None else described(each.randomizer),
+            None if each.randomizer is None else each.randomizer.described(),
             None if each.errors is None else [each.errors.l2, each.errors.linf, each.errors.cell],
         ]
         for each in made.options
@@ -396,7 +396,7 @@ def ran(given):
         {
             "labels": list(each.labels),
             "n": each.n,
-            "randomizer": described(each.randomizer),
+            "randomizer": each.randomizer.described(),
             "rows": [
                 [value for value in row.values() if isinstance(value, float)]
                 for row in each.records()[:12]

@@ -8,6 +8,7 @@ import math
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -20,10 +21,12 @@ from shoal.accounting.amplification import amplify, profile, required_n
 from shoal.engines.columns import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.mechanisms.base import NumberRandomizer
+from shoal.mechanisms.base import Mechanism
+from shoal.mechanisms.estimators import MeanEstimator
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.pipeline import NOT_PRIVATE, run, shuffle
 from shoal.planning import plan
+from shoal.questions.domains import Interval
 from shoal.values import Counts, MeanEstimate
 
 SIGMAS = 6.5
@@ -31,8 +34,24 @@ N = 40_000
 SHARES = {"red": 0.5, "green": 0.3, "blue": 0.15, None: 0.05}
 
 
+class OfHeads(MeanEstimator):
+    def __init__(self, coin):
+        self.coin = coin
+
+    def estimate(self, counts):
+        found = self.coin.response.estimate(counts)
+        width = self.coin.high - self.coin.low
+        spread = math.hypot(float(found.standard_errors[1]), 0.5 / math.sqrt(counts.n))
+        return MeanEstimate(
+            self.coin.low + width * float(found.frequencies[1]), width * spread, counts.n
+        )
+
+    def variance(self, frequencies=None, *, n):
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
-class Coin(NumberRandomizer):
+class Coin(Mechanism):
     """Reports one of the bounds: the truth rounded at random, then randomized response."""
 
     low: float
@@ -42,38 +61,20 @@ class Coin(NumberRandomizer):
     name = "coin"
 
     @property
-    def _response(self):
+    def response(self):
         return RandomizedResponse(k=2, epsilon=self.epsilon)
 
-    local_epsilon = property(lambda self: self._response.local_epsilon)
-    message_bits = 1.0
-    message_bytes = 1
+    @cached_property
+    def parts(self):
+        return replace(
+            self.response.parts, domain=Interval(self.low, self.high), estimator=OfHeads(self)
+        )
 
     def randomize(self, values, *, randomness=None):
         share = (np.asarray(values) - self.low) / (self.high - self.low)
         draws = randomness.below(1 << 30, share.size)
         rounded = (draws < share * (1 << 30)).astype(np.int64)
-        return self._response.randomize(rounded, randomness=randomness)
-
-    def law(self):
-        return self._response.law()
-
-    def tally(self, messages):
-        return self._response.tally(messages)
-
-    encode = decode = variance = None
-
-    def estimate(self, batch):
-        counts = self.counted(batch)
-        found = self._response.estimate(counts)
-        width = self.high - self.low
-        spread = math.hypot(float(found.standard_errors[1]), 0.5 / math.sqrt(counts.n))
-        return MeanEstimate(
-            self.low + width * float(found.frequencies[1]), width * spread, counts.n
-        )
-
-
-Coin.__abstractmethods__ = frozenset()
+        return self.response.randomize(rounded, randomness=randomness)
 
 
 def people(n=N, seed=1):

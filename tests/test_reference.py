@@ -53,7 +53,7 @@ INSIDE = {
     "shoal.accounting.exact.enumerate_shuffle",
     "shoal.explain.text.up_to",
     "shoal.mechanisms.registry.calibration",
-    "shoal.mechanisms.base.AnswerMechanism",
+    "shoal.mechanisms.base.Mechanism",
     "shoal.mechanisms.base.Odds",
 }
 

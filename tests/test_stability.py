@@ -1,4 +1,4 @@
-"""What people build on since 0.2 stays usable: docs/develop/stability.md, held against a list."""
+"""What people build on since 0.3 stays usable: docs/develop/stability.md, held against a list."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from repository import ROOT
 
 ADVICE = (
     "Give the old spelling back, beside the new one and with a DeprecationWarning: "
-    "docs/develop/stability.md. Only if a promise was never meant: change tests/api_0_2.json, and "
+    "docs/develop/stability.md. Only if a promise was never meant: change tests/api_0_3.json, and "
     "say so under upgrade notes in CHANGELOG.md."
 )
 
 
 @cache
 def released():
-    return json.loads((ROOT / "tests" / "api_0_2.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / "tests" / "api_0_3.json").read_text(encoding="utf-8"))
 
 
 @cache

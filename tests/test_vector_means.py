@@ -96,7 +96,9 @@ def test_many_coordinates_of_few_people_are_directions():
         messages_cap=2000,
         randomness=randomness.simulated(2),
     )
-    assert found.randomizer == shoal.PrivUnit(dimension=101, epsilon=found.randomizer.epsilon)
+    assert found.randomizer.inner == shoal.PrivUnit(
+        dimension=101, epsilon=found.randomizer.local_epsilon
+    )
     assert found.plan.choose(SPLIT).recommended.messages <= 2000
     off = (found.estimate.mean - cut(rows, 1.0).mean(axis=0)) / found.estimate.standard_errors
     assert np.abs(off).max() < SIGMAS

@@ -22,8 +22,7 @@ from shoal.errors import (
     UnreachableTargetError,
 )
 from shoal.explain.text import plain, up
-from shoal.mechanisms.base import source
-from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.base import Device, source
 from shoal.planning import Plan
 from shoal.planning.planner import messages_limit
 from shoal.planning.planner import plan as make_plan
@@ -513,6 +512,7 @@ def _step(
     else:
         own = cast("Device | str", _required(randomizer, coded.name, "randomizer"))
         device = coded.family(own)(epsilon=local_epsilon) if isinstance(own, str) else own
+    device = device.fitted(coded.domain)
     coded.require(device, planned=made is not None)
     caps = {
         "local_epsilon_cap": local_epsilon_cap,
@@ -664,7 +664,7 @@ def _collected(
     part = counting.total(coded.n, bits, stages, progress, done=done, people=total)
     counts = part.counts
     with stages("estimate"):
-        estimate = coded.estimated(device.estimate(counts), device)
+        estimate = device.estimate(counts)
     fields: dict[str, Any] = {
         "column": coded.name,
         "labels": coded.labels,

@@ -161,6 +161,11 @@ class Estimate:
         """Estimated numbers of people."""
         return self.frequencies * self.n
 
+    @property
+    def unbiased(self) -> Array:
+        """The estimated fractions without any rule that biases them."""
+        return self.frequencies
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Confidence limits of each fraction; ``simultaneous`` makes all of them hold together."""
         checks.open_probability(level=level)

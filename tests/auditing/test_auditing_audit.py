@@ -236,7 +236,7 @@ class WithDuplicates(shoal.SubsetSelection):
 
     def randomize(self, values, *, randomness=None):
         truths, bits = np.asarray(values), source(randomness)
-        included = bits.below(self._odds.total, truths.size) < self._odds.raised
+        included = bits.below(self.odds.total, truths.size) < self.odds.raised
         keys = bits.words(truths.size * self.k).reshape(truths.size, self.k)
         ranks = keys.argsort(axis=1).argsort(axis=1)
         chosen = ranks < (self._w - included)[:, None]

@@ -17,20 +17,23 @@ import pytest
 import shoal
 from shoal.accounting.law import BlanketLaw
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import (
-    CategoryRandomizer,
-    NumberedMessages,
-    Odds,
-    Support,
-    SupportEstimates,
-    source,
-)
+from shoal.mechanisms.base import ByLaw, CategoryRandomizer, Odds, Parts, source
+from shoal.mechanisms.codec import Numbered
+from shoal.mechanisms.estimators import Support, Supported
+from shoal.questions.domains import Cells
 from shoal.randomness import simulated
 from shoal.values import Counts, category_codes
 
 
+class Turned(Supported):
+    """The last message speaks for the first answer."""
+
+    def estimate(self, counts):
+        return super().estimate(Counts(counts.cells[::-1], counts.n))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Mirrored(NumberedMessages, CategoryRandomizer, SupportEstimates):
+class Mirrored(CategoryRandomizer):
     """Answer x is sent as k - 1 - x, with odds e^epsilon : 1 against each other number."""
 
     name: ClassVar[str] = "mirrored"
@@ -39,45 +42,29 @@ class Mirrored(NumberedMessages, CategoryRandomizer, SupportEstimates):
     epsilon: float
 
     @cached_property
-    def _odds(self):
-        return Odds.of(self.epsilon, highs=1, lows=self.k - 1)
-
-    @property
-    def _total(self):
-        return self._odds.high + (self.k - 1) * self._odds.low
-
-    @property
-    def local_epsilon(self):
-        return min(self._odds.epsilon, self.epsilon)
-
-    @property
-    def outputs(self):
-        return self.k
+    def parts(self):
+        odds = Odds.of(self.epsilon, highs=1, lows=self.k - 1)
+        support = Support(odds.high / odds.total, odds.low / odds.total)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(
+                odds.epsilon, lambda: BlanketLaw.randomized_response(k=self.k, epsilon=odds.epsilon)
+            ),
+            codec=Numbered(self.k),
+            estimator=Turned(self.k, support, joint=(0.0, 0.0)),
+            odds=odds,
+        )
 
     def randomize(self, values, *, randomness=None):
         truths = self.k - 1 - category_codes(values, self.k)
-        drawn = source(randomness).below(self._total, truths.size).astype(np.int64)
-        excess = self._odds.high - self._odds.low
-        return np.where(drawn < excess, truths, (drawn - excess) // self._odds.low)
-
-    def law(self):
-        return BlanketLaw.randomized_response(k=self.k, epsilon=self.local_epsilon)
+        drawn = source(randomness).below(self.odds.total, truths.size).astype(np.int64)
+        excess = self.odds.high - self.odds.low
+        return np.where(drawn < excess, truths, (drawn - excess) // self.odds.low)
 
     def table(self):
-        weights = np.full((self.k, self.k), self._odds.low / self._total)
-        np.fill_diagonal(weights[:, ::-1], self._odds.high / self._total)
+        weights = np.full((self.k, self.k), self.odds.low / self.odds.total)
+        np.fill_diagonal(weights[:, ::-1], self.odds.high / self.odds.total)
         return weights
-
-    @property
-    def _support(self):
-        return Support(self._odds.high / self._total, self._odds.low / self._total)
-
-    def estimate(self, batch):
-        counts = self.counted(batch)
-        return super().estimate(Counts(counts.cells[::-1], counts.n))
-
-    def variance(self, frequencies, *, n):
-        return self._support.variance(frequencies, n=n)
 
 
 class Leaking(Mirrored):
@@ -109,9 +96,7 @@ def test_the_planner_considers_it():
     by_name = {option.name: option for option in plan.options}
     like = by_name["grr"].randomizer.local_epsilon
     assert by_name["mirrored"].randomizer.local_epsilon == pytest.approx(like, rel=1e-6)
-    assert registry.restored(registry.described(Mirrored(k=4, epsilon=1.0))) == Mirrored(
-        k=4, epsilon=1.0
-    )
+    assert registry.restored(Mirrored(k=4, epsilon=1.0).described()) == Mirrored(k=4, epsilon=1.0)
 
 
 def test_a_run_with_it():

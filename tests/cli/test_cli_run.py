@@ -341,7 +341,7 @@ REFUSALS = [
     (f"{COLOR} --randomizer privunit --local-epsilon 1", "norm for vectors"),
     (
         f"{COLOR} --randomizer grr --local-epsilon 1 --bounds 0,1",
-        "one of laplace, duchi, piecewise, rounded",
+        "one of duchi, piecewise, laplace, rounded",
     ),
     (f"{COLOR} --epsilon 1 --categories red", "a list a,b,c or a file"),
     (f"{COLOR} --epsilon 1 --bounds 0,100", "color"),

@@ -25,7 +25,6 @@ from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import hashing
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.mechanisms.counts import FairCoins
-from shoal.mechanisms.envelopes import UnevenMechanism
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair, canonical
@@ -131,7 +130,7 @@ def _level_row(device, value):
 
 
 def _hash_law(device, _value):
-    true = device._odds.high / device.integers["total"]
+    true = device.odds.high / device.integers["total"]
     halves = np.array([0.5, 0.5])  # the prime is a power of two less one: 1e-18 is not seen
     return np.outer([1 - true, true], np.outer(halves, halves)).ravel()
 
@@ -310,7 +309,7 @@ def check_distributions(found):
         device, column, law, _ = MECHANISMS[job["mechanism"]]
         rows = np.frombuffer(bytes.fromhex(drawn), dtype=np.uint8)
         rows = rows.reshape(-1, device.message_bytes)
-        absent = device.absent if isinstance(device, UnevenMechanism) else None
+        absent = None if device.uneven is None else device.uneven.absent
         sent = [row.tobytes() != absent for row in rows]
         assert np.array_equal(device.admissible(rows), sent), job
         expected = law(device, job["value"])
@@ -395,7 +394,7 @@ def seals():
     cases.append(several | {"messages": [[row.tobytes().hex() for row in one] for one in rows]})
     some = survey_of("carriers")
     several = cases[0] | {"survey": some.to_bytes().decode(), "id": str(some.id)}
-    several["absent"] = some.device.absent.hex()
+    several["absent"] = some.device.uneven.absent.hex()
     rows = some.device.encode(some.device.randomize([0, 1, 0, 1]))  # a byte each
     cases.append(several | {"messages": [[f"{byte:02x}" for byte in row] for row in rows]})
     apart = factories.several()

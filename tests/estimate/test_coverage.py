@@ -17,7 +17,7 @@ from scipy import signal, stats
 import shoal
 from shoal import randomness
 from shoal.mechanisms import registry
-from shoal.mechanisms.vectors import Ball
+from shoal.questions.domains import Ball
 from shoal.values import Batch, Counts, MeanEstimate, VectorEstimate, score_limits
 
 NUMBERS = (*registry.names("numbers", local=True), *registry.names("numbers", several=True))
@@ -209,9 +209,9 @@ def spread_width(device, messages):
     if isinstance(device, shoal.PrivUnit | shoal.PrivUnitG):
         deviations = (messages / 2.0**24).std(axis=0) / device.shrinkage
         return 2 * Z * deviations / math.sqrt(n)
-    scores, squares = device._scores[messages], device._square_scores[messages]
+    scores, squares = device.estimator.scores[messages], device.estimator.square_scores[messages]
     variance = min(scores.var(), float((scores**2 - squares).mean()) + 0.25)
-    least, most = device.variances
+    least, most = device.estimator.variances
     return 2 * Z * device.step * math.sqrt(min(max(variance, least), most) / n)
 
 
@@ -241,11 +241,14 @@ def test_limits_are_hardly_wider_than_normal_ones(name, epsilon):
 
 
 def test_vectors_up_to_a_norm_have_limits_of_their_own_size():
-    ball, device = Ball(dimension=2, norm=50.0), shoal.PrivUnit(dimension=3, epsilon=6.0)
+    inner = shoal.PrivUnit(dimension=3, epsilon=6.0)
+    device = inner.fitted(Ball(dimension=2, norm=50.0))
     vectors, missed, runs = np.tile([30.0, 0.0], (10, 1)), np.zeros(2, dtype=int), 200
-    for lifted in estimates(device, ball.given(vectors, device), runs, seed=2):
-        low, high = ball.estimated(lifted, device).interval()
-        assert np.allclose([low / 50, high / 50], [limit[:2] for limit in lifted.interval()])
+    # The same seed gives the same reports of the inner randomizer.
+    lifted = estimates(inner, device.lift(vectors), runs, seed=2)
+    for own, unit in zip(estimates(device, vectors, runs, seed=2), lifted, strict=True):
+        low, high = own.interval()
+        assert np.allclose([low / 50, high / 50], [limit[:2] for limit in unit.interval()])
         missed += (vectors[0] < low) | (vectors[0] > high)
     assert (missed <= allowed(runs)).all()
 
@@ -312,7 +315,7 @@ def test_an_answer_that_nobody_gave_is_covered_by_hashed_dummies(buckets, dummie
     device = shoal.HashedDummies(k=12, buckets=buckets, dummies=dummies)
     for n in range(10, 21):
         law = np.ones(1)
-        always, sometimes = n * device.always, device.sometimes / buckets
+        always, sometimes = n * device.added.always, device.added.sometimes / buckets
         for trials, share in ((always, 1 / buckets), (n, sometimes), (n, device.collision)):
             law = np.convolve(law, stats.binom.pmf(np.arange(trials + 1), trials, share))
         low, high = device.estimate(Counts(np.arange(law.size), n)).interval()

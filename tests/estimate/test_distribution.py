@@ -67,7 +67,7 @@ def test_the_spread_of_a_total_is_at_least_that_of_all_messages(family, k, epsil
         total, squares = np.full(k, weights.sum()), np.full(k, (weights**2).sum())
         sums = scores @ weights
         variances = table @ sums**2 - (table @ sums) ** 2
-        bound = device.total_spread(weights, total, squares)
+        bound = device.estimator.total_spread(weights, total, squares)
         assert (bound >= variances - 1e-9 * (1 + variances)).all()
         if family in EXACT:
             assert bound == pytest.approx(variances, rel=1e-9, abs=1e-9)
@@ -76,11 +76,11 @@ def test_the_spread_of_a_total_is_at_least_that_of_all_messages(family, k, epsil
 def test_the_spread_of_a_hashed_total_is_at_least_that_of_many_messages():
     device, weights = LocalHashing(k=16, epsilon=2.0), np.repeat([1.0, 0.0], [6, 10])
     total, squares = np.full(2, 6.0), np.full(2, 6.0)
-    bound = device.total_spread(np.array([1.0, 0.0]), total, squares)
+    bound = device.estimator.total_spread(np.array([1.0, 0.0]), total, squares)
     for answer, most in zip((3, 12), bound, strict=True):
         messages = device.randomize(np.full(60_000, answer), randomness=simulated(answer))
-        supported = device.supports(messages, range(16)) @ weights
-        true, other = device._support.true, device._support.other
+        supported = device.codec.supports(messages, range(16)) @ weights
+        true, other = device.estimator.support.true, device.estimator.support.other
         spread = np.var(supported / (true - other))
         assert spread <= most
         assert spread >= most / 20
@@ -117,7 +117,7 @@ def covered(device, repetitions, seed):
         values = generator.choice(device.k, PEOPLE, p=spread)
         values[0] = generator.integers(BINS)  # somebody has a value
         estimate = device.estimate(device.tally(device.randomize(values, randomness=bits)))
-        found = Distribution(bins, estimate, device)
+        found = Distribution(bins, estimate, device.estimator)
         true = np.cumsum(np.bincount(values, minlength=device.k)[:BINS]) / PEOPLE
         point, curve = found.cumulative(), found.cumulative(simultaneous=True)
         at = generator.integers(BINS - 1)
@@ -189,7 +189,7 @@ def test_the_median_of_500_people_in_100_bins_is_as_good_as_a_curators():
         counts = np.bincount(values, minlength=k) + noise[0] - noise[1]
         ours = device.estimate(device.tally(device.randomize(values, randomness=bits)))
         theirs = HistogramEstimate.of(counts, curator, n=n)
-        medians = [Distribution(bins, each, device).median() for each in (ours, theirs)]
+        medians = [Distribution(bins, each, device.estimator).median() for each in (ours, theirs)]
         widths += [median.high - median.low + 1 for median in medians]
         held += medians[0].low <= np.sort(values)[n // 2 - 1] <= medians[0].high
     assert widths[0] <= 1.2 * widths[1]
@@ -202,7 +202,9 @@ def estimated(counts):
     device = RandomizedResponse(k=k, epsilon=20.0)
     cells = np.array(counts, dtype=np.int64)
     return Distribution(
-        Bins.of(k, (0, k - 1), n=1), device.estimate(Counts(cells, int(cells.sum()))), device
+        Bins.of(k, (0, k - 1), n=1),
+        device.estimate(Counts(cells, int(cells.sum()))),
+        device.estimator,
     )
 
 
@@ -220,7 +222,9 @@ def test_quantiles_of_what_is_known_are_those_of_the_data():
 def test_values_are_interpolated_inside_a_bin_of_numbers():
     device = RandomizedResponse(k=2, epsilon=25.0)
     cells = np.array([100, 300])
-    found = Distribution(Bins.of([0.0, 1.0, 4.0], n=1), device.estimate(Counts(cells, 400)), device)
+    found = Distribution(
+        Bins.of([0.0, 1.0, 4.0], n=1), device.estimate(Counts(cells, 400)), device.estimator
+    )
     assert found.quantile(0.5).value == pytest.approx(2.0, abs=1e-3)
     assert (found.quantile(0.5).low, found.quantile(0.5).high) == (1.0, 4.0)
     assert found.quantile(0.125).value == pytest.approx(0.5, abs=1e-3)
@@ -245,7 +249,7 @@ def test_bands_of_the_whole_curve_never_fall_and_hold_those_of_each_point():
     device = RandomizedResponse(k=21, epsilon=2.0)
     values = np.random.default_rng(1).integers(0, 20, 2000)
     estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
-    found = Distribution(Bins.of(20, (0, 19), n=1), estimate, device)
+    found = Distribution(Bins.of(20, (0, 19), n=1), estimate, device.estimator)
     point, curve = found.cumulative(), found.cumulative(simultaneous=True)
     assert (np.diff(curve.low) >= 0).all()
     assert (np.diff(curve.high) >= 0).all()
@@ -271,7 +275,7 @@ def test_a_plan_predicts_the_error_of_a_quantile(name, quantile):
     counts = np.repeat([quantile / size, (1 - quantile) / (BINS - size)], [size, BINS - size])
     values = np.repeat(np.arange(BINS), np.rint(PEOPLE * counts).astype(int))
     estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
-    total = device.totals(estimate, np.array([0]), np.array([size]))
+    total = device.estimator.totals(estimate, np.array([0]), np.array([size]))
     predicted = of_total(device, question, quantile)
     assert PEOPLE * total.standard_errors[0] == pytest.approx(predicted, rel=0.25)
     few = replace(question, participation=0.5)

@@ -48,7 +48,7 @@ def test_sizes_cells_and_fractions_are_covered(name):
         true = GROUPS.ravel() / N
         missed["cells"] += int(((true < low - 1e-9) | (true > high + 1e-9)).sum())
         trials["cells"] += K
-        for group, counts in zip(split(mechanism, estimate, LABELS), GROUPS, strict=True):
+        for group, counts in zip(split(mechanism.estimator, estimate, LABELS), GROUPS, strict=True):
             size = counts.sum()
             missed["sizes"] += not group.low - 1e-6 <= size <= group.high + 1e-6
             trials["sizes"] += 1
@@ -70,7 +70,9 @@ def test_sizes_cells_and_fractions_are_covered(name):
 def test_a_size_is_as_accurate_as_its_cells_allow(name):
     """Not by adding up the limits of cells, and without bias."""
     mechanism = MECHANISMS[name]
-    runs = [split(mechanism, estimated(mechanism, CODES, seed), LABELS) for seed in range(100)]
+    runs = [
+        split(mechanism.estimator, estimated(mechanism, CODES, seed), LABELS) for seed in range(100)
+    ]
     counts = np.array([[group.count for group in groups] for groups in runs])
     true = GROUPS.sum(axis=1)
     errors = counts.std(axis=0, ddof=1)
@@ -84,7 +86,7 @@ def test_an_empty_group_has_no_fractions():
     counts[2] = 0
     codes = np.repeat(np.arange(K), counts.ravel())
     for mechanism in MECHANISMS.values():
-        group = split(mechanism, estimated(mechanism, codes, 7), LABELS)[2]
+        group = split(mechanism.estimator, estimated(mechanism, codes, 7), LABELS)[2]
         assert group.fractions is None
         assert group.low == 0
         assert 0 < group.high < N / 2
@@ -92,7 +94,7 @@ def test_an_empty_group_has_no_fractions():
 
 def test_without_noise_everything_is_exact():
     mechanism = registry.family("grr", k=K)(epsilon=28.0)
-    groups = split(mechanism, estimated(mechanism, CODES, 0), LABELS)
+    groups = split(mechanism.estimator, estimated(mechanism, CODES, 0), LABELS)
     for group, counts in zip(groups, GROUPS, strict=True):
         assert group.count == pytest.approx(counts.sum(), abs=1e-3)
         np.testing.assert_allclose(group.fractions, counts / counts.sum(), atol=1e-5)
@@ -103,9 +105,9 @@ def test_limits_are_those_of_the_answer_and_the_rest():
     """By hand: c⁻/(c⁻ + r⁺) and c⁺/(c⁺ + r⁻), the rest by itself in another layout of answers."""
     mechanism = MECHANISMS["grr"]
     estimate = estimated(mechanism, CODES, 3)
-    first = split(mechanism, estimate, LABELS)[0]
+    first = split(mechanism.estimator, estimate, LABELS)[0]
     low, high = (ends[0] for ends in estimate.interval())
-    rest = mechanism.totals(estimate, np.array([1]), np.array([3]))
+    rest = mechanism.estimator.totals(estimate, np.array([1]), np.array([3]))
     least, most = (ends[0] for ends in rest.interval())
     assert first.lows[0] == pytest.approx(low / (low + most))
     assert first.highs[0] == pytest.approx(high / (high + least))

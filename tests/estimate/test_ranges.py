@@ -34,8 +34,8 @@ def is_direct(device, size):
     inside = np.array([0.0, 1.0])
     direct, other = (np.array(float(each)) for each in (size, device.k - size))
     return (
-        device.total_spread(inside, direct, direct).max()
-        <= device.total_spread(inside[::-1].copy(), other, other).max()
+        device.estimator.total_spread(inside, direct, direct).max()
+        <= device.estimator.total_spread(inside[::-1].copy(), other, other).max()
     )
 
 
@@ -43,7 +43,7 @@ def ranges(device, values, size, n):
     """The estimates of ranges of so many answers whose unbiased estimates are these."""
     estimate = device.estimate(Counts(np.zeros(device.k, dtype=np.int64), n))
     summing_to_one = replace(estimate, frequencies=np.eye(device.k)[0])
-    return device.sums(summing_to_one, values, np.full(values.size, size))
+    return device.estimator.sums(summing_to_one, values, np.full(values.size, size))
 
 
 def misses(total, law, truth):
@@ -55,21 +55,25 @@ def misses(total, law, truth):
 
 
 def response_laws(device, size):
-    true, other = device._support.true, device._support.other
+    true, other = device.estimator.support.true, device.estimator.support.other
     hits = [other * size + (true - other) * own for own in (1, 0)]
     return [np.array([1 - hit, hit]) for hit in hits]
 
 
 def independent_laws(device, size):
     """Of bits, and of hash functions as if they were random ones: each answer by itself."""
-    true, other = device._support.true, device._support.other
+    true, other = device.estimator.support.true, device.estimator.support.other
     inside = np.convolve([1 - true, true], stats.binom.pmf(np.arange(size), size - 1, other))
     return [inside, stats.binom.pmf(np.arange(size + 1), size, other)]
 
 
 def subset_laws(device, size):
     """The answer is in with probability P; the rest of the subset is any of the others."""
-    chosen, true, counts = device.integers["size"], device._support.true, np.arange(size + 1)
+    chosen, true, counts = (
+        device.integers["size"],
+        device.estimator.support.true,
+        np.arange(size + 1),
+    )
 
     def others(inside, left):
         return stats.hypergeom.pmf(counts, device.k - 1, inside, left)
@@ -90,7 +94,11 @@ KINDS = {
 def supported_misses(kind, n, k, epsilon, size, people):
     """Of a range of so many answers that so many of n people are in."""
     device = kind(k=k, epsilon=epsilon)
-    true, other, direct = device._support.true, device._support.other, is_direct(device, size)
+    true, other, direct = (
+        device.estimator.support.true,
+        device.estimator.support.other,
+        is_direct(device, size),
+    )
     counted, own = (size, people) if direct else (k - size, n - people)
     inside, outside = KINDS[kind](device, counted)
     law = np.convolve(power(inside, own), power(outside, n - own))
@@ -149,10 +157,10 @@ def test_ranges_among_dummies_are_covered():
         device = shoal.UniformDummies(k=k, dummies=epsilon)
         direct = is_direct(device, size)
         share = (size if direct else k - size) / k
-        always, trials = n * device.always, np.arange(n * device.always + 1)
+        always, trials = n * device.added.always, np.arange(n * device.added.always + 1)
         law = np.convolve(
             stats.binom.pmf(trials, always, share),
-            stats.binom.pmf(np.arange(n + 1), n, device.sometimes * share),
+            stats.binom.pmf(np.arange(n + 1), n, device.added.sometimes * share),
         )
         noise = (np.arange(law.size) - n * device.dummies * share) / n
         total = ranges(device, people / n + (noise if direct else -noise), size, n)
@@ -181,7 +189,7 @@ def test_ranges_of_geometries_are_covered(kind):
         counts = Counts(np.eye(1, device.outputs, dtype=np.int64)[0] * n, n)
         estimate = replace(device.estimate(counts), frequencies=np.eye(device.k)[0])
         values = np.arange(law.size) * step / n + own.min()
-        total = device.sums(estimate, values, np.full(values.size, size))
+        total = device.estimator.sums(estimate, values, np.full(values.size, size))
         truth = np.mean((answers >= first) & (answers < first + size))
         missed = dict(zip(LEVELS, misses(total, law, truth), strict=True))[0.95]
         assert missed <= 1, (n, device, first, size)
@@ -190,7 +198,7 @@ def test_ranges_of_geometries_are_covered(kind):
 @pytest.mark.parametrize(("n", "epsilon"), [(60, 0.3), (10, 1.0), (30, 4.0)])
 def test_ranges_of_two_near_central_bins_have_the_law_of_their_one_error(n, epsilon):
     device = shoal.NearCentralCount.calibrated(n=n, epsilon=epsilon, delta=1e-4)
-    error = device._error(n)
+    error = device.error(n)
     noise = np.arange(-error.quantile(1e-9), error.quantile(1e-9) + 1)
     law = np.array([error.beyond(abs(z) - 1) - error.beyond(abs(z)) for z in noise if z])
     law = np.insert(law, noise.size // 2, 1 - law.sum())
@@ -200,8 +208,8 @@ def test_ranges_of_two_near_central_bins_have_the_law_of_their_one_error(n, epsi
             estimate = device.estimate(Counts(np.array([0, people + z]), n))
             starts, stops = np.array([0, 1, 0, 0]), np.array([1, 2, 2, 1])
             truth = np.array([n - people, people, n, n - people + 0.3 * people]) / n
-            plain = device.totals(estimate, starts[:3], stops[:3])
-            weighted = device.totals(estimate, starts[3:], stops[3:], last=0.3)
+            plain = device.estimator.totals(estimate, starts[:3], stops[:3])
+            weighted = device.estimator.totals(estimate, starts[3:], stops[3:], last=0.3)
             for at, level in enumerate((0.95, 0.999, 0.999999)):
                 ends = zip(plain.interval(level), weighted.interval(level), strict=True)
                 low, high = (np.concatenate(both) for both in ends)
@@ -220,7 +228,7 @@ def test_sums_of_carried_answers_have_the_law_of_their_errors():
     share, carriers = device.error(n).law, np.arange(1, n + 1)
     chances = stats.binom.pmf(carriers, n, device.carriers)
     for level in (0.5, 0.95, 0.999):
-        low, high = device.sums(estimate, np.zeros(k + 1), sizes).interval(level)
+        low, high = device.estimator.sums(estimate, np.zeros(k + 1), sizes).interval(level)
         reach = np.rint(n * (high - low) / 2).astype(int).tolist()
         assert reach == reach[::-1]  # by the answers inside, or by those outside
         assert reach[0] == 0
@@ -244,7 +252,7 @@ def test_quantiles_of_carried_answers_have_the_law_of_their_errors(n, epsilon, l
     device = CarrierHistogram.calibrated(k=k, n=n, epsilon=epsilon, delta=1e-4)
     estimate = device.estimate(Counts(np.zeros(2 * k, dtype=np.int64), n))
     starts, stops = np.zeros(k - 1, dtype=np.int64), np.arange(1, k)
-    total = device.totals(estimate, starts, stops, last=last)
+    total = device.estimator.totals(estimate, starts, stops, last=last)
     # By these answers, or by the others.
     parts = [min((s, last), (k - 1 - s, 1 - last), key=lambda p: p[0] + p[1] ** 2) for s in stops]
     share, span = device.error(n).law, np.arange(-400, 401)
@@ -288,8 +296,8 @@ def test_quantiles_of_carried_answers_have_the_law_of_their_errors(n, epsilon, l
 def test_single_answers_are_covered_at_other_levels(kind, n, k, epsilon, people, level):
     device, counts = kind(k=k, epsilon=epsilon), np.arange(n + 1)
     law = np.convolve(
-        stats.binom.pmf(np.arange(people + 1), people, device._support.true),
-        stats.binom.pmf(np.arange(n - people + 1), n - people, device._support.other),
+        stats.binom.pmf(np.arange(people + 1), people, device.estimator.support.true),
+        stats.binom.pmf(np.arange(n - people + 1), n - people, device.estimator.support.other),
     )
     limits = []
     for own in counts[law > 1e-12]:

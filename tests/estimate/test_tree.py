@@ -64,7 +64,9 @@ def held(repetitions, bins, depth, rate, seed):
             noise = generator.geometric(-math.expm1(-rate), (2, of.max() + 1))
             counts.append(np.bincount(of, weights=true) + noise[0] - noise[1])
         estimate = TreeEstimate.of(tree, counts, [law] * depth, n=500)
-        found = Distribution(line, estimate, mechanism=shoal.RandomizedResponse(k=k, epsilon=1))
+        found = Distribution(
+            line, estimate, estimator=shoal.RandomizedResponse(k=k, epsilon=1).estimator
+        )
         at = generator.integers(bins)
         low, high = estimate.interval()
         counted[0] += low[at] <= true[at] / 500 <= high[at]

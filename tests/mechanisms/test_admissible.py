@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from shoal import randomness
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import (
-    NumberedMessages,
-    NumberMechanism,
-    decode_integers,
-    integers_of,
-)
 from shoal.mechanisms.bits import SubsetSelection, UnaryEncoding
+from shoal.mechanisms.codec import Numbered, decode_integers, integers_of
 from shoal.mechanisms.grid import Duchi, Laplace, Piecewise, RoundedResponse
 from shoal.mechanisms.hashing import PRIME, LocalHashing
 from shoal.mechanisms.partitioned import PartitionedResponse
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.registry import restored
 from shoal.mechanisms.response import (
     HadamardResponse,
     ProjectiveGeometryResponse,
@@ -54,7 +49,7 @@ EPSILONS = st.floats(0.1, 6.0)
 
 def values(device, n):
     """So many values that the device takes."""
-    if isinstance(device, NumberMechanism):
+    if device.domain.takes == "numbers":
         return np.linspace(device.low, device.high, n)
     if hasattr(device, "dimension"):
         vectors = np.ones((n, device.dimension))
@@ -182,7 +177,7 @@ def test_the_numbers_of_a_sampler_are_plain_and_follow_from_its_parameters(name)
     assert found
     canonical(found)  # nothing that a configuration cannot hold
     assert json.loads(json.dumps(found)) == found
-    assert restored(described(device)).integers == found
+    assert restored(device.described()).integers == found
     assert MAKERS[name](13, 1.26).integers != found
 
 
@@ -226,5 +221,5 @@ def test_partitions_have_numbers_of_their_own():
     device = PartitionedResponse(k=20, epsilon=1.0, symbols=4, partitions=3, coins=1)
     n = device.integers
     assert n["high"] + 3 * n["low"] == n["total"]
-    assert isinstance(device, NumberedMessages)
+    assert isinstance(device.codec, Numbered)
     assert device.admissible(np.array([[11], [12]], dtype=np.uint8)).tolist() == [True, False]

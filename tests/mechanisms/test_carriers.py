@@ -16,7 +16,7 @@ import shoal
 from shoal import randomness
 from shoal.auditing.subjects import Collection, DataSet
 from shoal.mechanisms.carriers import CarrierHistogram
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.registry import restored
 from shoal.values import Batch, Counts
 
 RARE = 1e-7
@@ -234,7 +234,10 @@ def test_people_beyond_those_the_noise_is_made_for_may_send_all_slots():
     assert len(shoal.shuffle(sent)) == protocol.records(45, honest=40)
     # And if there are too many messages nevertheless, their number still says next to nothing.
     full = protocol.records(10**4, honest=40)
-    assert {len(protocol.filling(full + sent, 10**4)) for sent in (0, 1, full)} == {0, full - 1}
+    assert {len(protocol.uneven.filling(full + sent, 10**4)) for sent in (0, 1, full)} == {
+        0,
+        full - 1,
+    }
 
 
 def test_an_audit_sees_full_batches():
@@ -307,8 +310,8 @@ def test_the_calibration_keeps_its_target(k, n, epsilon, delta):
     assert protocol.profile(2 * n).delta(epsilon) <= profile.delta(epsilon)
     fewer = [protocol.profile(round(n * part)).delta(epsilon) for part in (1.0, 0.98, 0.9)]
     assert fewer == sorted(fewer)
-    assert restored(described(protocol)) == protocol
-    assert restored(described(protocol)).integers == protocol.integers
+    assert restored(protocol.described()) == protocol
+    assert restored(protocol.described()).integers == protocol.integers
 
 
 def test_estimates_have_the_error_that_is_predicted():
@@ -372,9 +375,9 @@ def test_envelopes_survive_the_wire():
     assert np.array_equal(back.messages, sent.messages)
     assert np.array_equal(back.sizes, sent.sizes)
     slots = rows.reshape(-1, protocol.message_bytes)
-    present = np.array([row.tobytes() != protocol.absent for row in slots])
+    present = np.array([row.tobytes() != protocol.uneven.absent for row in slots])
     assert protocol.admissible(slots).tolist() == present.tolist()
-    nothing = np.frombuffer(protocol.padding, dtype=np.uint8).reshape(1, -1)
+    nothing = np.frombuffer(protocol.uneven.padding, dtype=np.uint8).reshape(1, -1)
     assert protocol.admissible(nothing).all()
     assert not protocol.cells(protocol.decode_slots(nothing)).any()
 

@@ -15,7 +15,7 @@ from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.gaussian import Gaussian, RoundedNormal
-from shoal.mechanisms.registry import described, family, restored
+from shoal.mechanisms.registry import family, restored
 from shoal.planning import Plan
 from shoal.randomness import Randomness
 from shoal.service.survey.document import Question
@@ -226,7 +226,7 @@ def test_a_column_is_collected_with_it():
 
 
 def test_it_has_a_name_but_no_family_of_local_epsilons():
-    assert restored(described(UNIT)) == UNIT
+    assert restored(UNIT.described()) == UNIT
     with pytest.raises(InvalidArgumentError, match="--choose gaussian"):
         family("gaussian")
 

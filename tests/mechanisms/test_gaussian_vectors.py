@@ -16,7 +16,7 @@ from shoal.accounting import gaussian
 from shoal.accounting.blanket import BallProfile
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.gaussian import GaussianVectors
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.registry import restored
 from shoal.planning import Plan
 from shoal.values import Batch
 
@@ -207,7 +207,7 @@ def test_a_plan_offers_it_but_not_unasked():
     assert chosen.guarantee.epsilon <= 0.1
     assert chosen.randomizer.norm == 2.0
     assert Plan.from_dict(chosen.to_dict()).randomizer == chosen.randomizer
-    assert restored(described(NOISE)) == NOISE
+    assert restored(NOISE.described()) == NOISE
 
 
 def test_columns_are_collected_with_it():

@@ -41,7 +41,7 @@ class TestLocalHashing(CategoryContract):
         # The function is drawn without looking at the answer: given it, a report is one of g.
         for k in self.small:
             randomizer = self.make(k, epsilon)
-            high, low = randomizer._odds.high, randomizer._odds.low
+            high, low = randomizer.odds.high, randomizer.odds.low
             for u, v in ((1, 0), (PRIME - 1, 5), (2**40 + 7, 2**60)):
                 functions = (np.full(k, u, np.uint64), np.full(k, v, np.uint64))
                 buckets = hashed(functions, np.arange(k, dtype=np.uint64), randomizer.g)
@@ -156,12 +156,12 @@ def test_the_chance_of_sharing_a_bucket_is_exact_for_every_pair(prime, g, monkey
 
 def test_another_answer_is_supported_as_often_as_computed():
     randomizer = LocalHashing(epsilon=1.0, buckets=5)
-    high, low = randomizer._odds.high, randomizer._odds.low
+    high, low = randomizer.odds.high, randomizer.odds.low
     shared = Fraction(*collisions(5))
     assert Fraction(1, 5) - Fraction(1, 2**60) < shared < Fraction(1, 5)
     other = (shared * high + (1 - shared) * low) / (high + 4 * low)
-    assert randomizer._support.other == float(other)
-    assert randomizer._support.true == float(Fraction(high, high + 4 * low))
+    assert randomizer.estimator.support.other == float(other)
+    assert randomizer.estimator.support.true == float(Fraction(high, high + 4 * low))
 
 
 def test_fingerprints_never_change():

@@ -24,7 +24,7 @@ from shoal.accounting.noise.near_central_histogram import (
     histogram_delta,
 )
 from shoal.mechanisms.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.registry import restored
 from shoal.mechanisms.shares import CountTable, Difference
 from shoal.planning import errors
 from shoal.randomness import Randomness
@@ -208,7 +208,7 @@ class HistogramContract(AnswerProtocolContract):
 
     def test_it_survives_its_description(self):
         protocol = self.make(10, 1000, 1.0, 1e-6)
-        assert restored(described(protocol)) == protocol
+        assert restored(protocol.described()) == protocol
         assert protocol.true_message(3) == 3
 
     def test_fewer_messages_cost_variance(self):
@@ -260,7 +260,7 @@ def test_a_curators_chart_in_few_messages(kind, k, n, inflation, messages, error
     protocol = kind.calibrated(k=k, n=n, epsilon=1.0, delta=1e-6, inflation=inflation)
     assert protocol.messages <= messages
     assert protocol.slots <= slots
-    assert errors.of_categories(protocol, n).l2 <= error
+    assert protocol.estimator.errors(n).l2 <= error
     values = np.arange(n) % k
     squares = []
     for seed in range(3):

@@ -127,7 +127,7 @@ def test_estimates_of_expected_counts_are_the_truth():
 def test_a_report_that_suits_no_answer_or_many_keeps_the_exact_odds():
     """Each slice of the draw is one point: exactly high : low, in whole numbers."""
     randomizer = ProjectiveGeometryResponse(k=20, epsilon=2.0)
-    space, odds = randomizer.space, randomizer._odds
+    space, odds = randomizer.space, randomizer.odds
     inside = space.points(space.t - 1)
 
     class Edges(randomness.Randomness):

@@ -26,5 +26,5 @@ class TestRandomizedResponse(CategoryContract):
         from decimal import Decimal
 
         for epsilon in np.linspace(0.01, 12, 200).tolist():
-            odds = shoal.RandomizedResponse(k=50, epsilon=epsilon)._odds
+            odds = shoal.RandomizedResponse(k=50, epsilon=epsilon).odds
             assert Decimal(odds.high) / Decimal(odds.low) <= Decimal(epsilon).exp()

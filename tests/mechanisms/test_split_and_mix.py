@@ -19,7 +19,6 @@ from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.mechanisms import registry
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.registry import described
 from shoal.mechanisms.shares import LaplaceMean, RareCount
 from shoal.mechanisms.split_and_mix import SplitAndMixSum
 from shoal.values import Batch, Counts, Envelopes
@@ -451,7 +450,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("protocol", [plain(), plain(epsilon=0.5)])
     def test_its_description_makes_it_again(self, protocol):
-        assert registry.restored(described(protocol)) == protocol
+        assert registry.restored(protocol.described()) == protocol
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(100.0, 1), (90.0, 3), (60.0, 10**6)])

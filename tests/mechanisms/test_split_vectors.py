@@ -15,7 +15,6 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.mechanisms import registry
-from shoal.mechanisms.registry import described
 from shoal.mechanisms.split_and_mix import SplitAndMixVectors
 from shoal.values import Batch, Counts
 
@@ -243,4 +242,4 @@ def test_too_many_coordinates_for_a_word_are_refused():
 def test_it_is_a_frozen_value():
     assert make() == make()
     assert hash(make()) == hash(make())
-    assert registry.restored(described(make())) == make()
+    assert registry.restored(make().described()) == make()

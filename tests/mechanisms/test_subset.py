@@ -73,17 +73,17 @@ class TestLargeSubsets(SubsetContract):
 @given(k=st.integers(2, 9), epsilon=st.floats(0.01, 12), data=st.data())
 def test_epsilon_and_supports_are_exact(k, epsilon, data):
     randomizer = SubsetSelection(k=k, epsilon=epsilon, size=data.draw(st.integers(1, k - 1)))
-    w, total = randomizer._w, randomizer._odds.total
-    inside = Fraction(randomizer._odds.raised, total * math.comb(k - 1, w - 1))
-    outside = Fraction(total - randomizer._odds.raised, total * math.comb(k - 1, w))
-    assert inside / outside == Fraction(randomizer._odds.high, randomizer._odds.low)
+    w, total = randomizer._w, randomizer.odds.total
+    inside = Fraction(randomizer.odds.raised, total * math.comb(k - 1, w - 1))
+    outside = Fraction(total - randomizer.odds.raised, total * math.comb(k - 1, w))
+    assert inside / outside == Fraction(randomizer.odds.high, randomizer.odds.low)
     sets = list(itertools.combinations(range(k), w))
     chances = [inside if 0 in chosen else outside for chosen in sets]
     assert sum(chances) == 1
     true = sum(c for c, chosen in zip(chances, sets, strict=True) if 0 in chosen)
     other = sum(c for c, chosen in zip(chances, sets, strict=True) if 1 in chosen)
-    assert randomizer._support.true == float(true)
-    assert randomizer._support.other == float(other)
+    assert randomizer.estimator.support.true == float(true)
+    assert randomizer.estimator.support.other == float(other)
 
 
 def test_the_published_example():

@@ -11,7 +11,7 @@ from shoal import randomness
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.vectors import PrivUnit, PrivUnitG
+from shoal.mechanisms.vectors import CapNoise, PrivUnit, PrivUnitG
 from shoal.values import Batch
 
 RARE = 1e-7
@@ -100,7 +100,7 @@ class TestVectors:
             p * np.mean((inside / m - 1) ** power) + (1 - p) * np.mean((outside / m - 1) ** power)
             for power in (1, 2, 3)
         ]
-        noise = randomizer.noise()
+        noise = CapNoise(randomizer=randomizer)
         assert moments[0] == pytest.approx(0, abs=1e-3)
         assert moments[1] == pytest.approx(randomizer.spread[0], rel=1e-2)
         assert noise.deviation(np.ones(1)) == pytest.approx(math.sqrt(randomizer.spread[0]))

@@ -8,8 +8,9 @@ import pytest
 
 import shoal
 from shoal import randomness
+from shoal.mechanisms.estimators import expected_largest
 from shoal.planning import required_epsilon_for, required_n_for
-from shoal.planning.errors import central, expected_largest
+from shoal.planning.errors import central
 from shoal.values import Batch
 
 QUESTION = '{"format": 1, "question": {"epsilon": 1, "delta": 1e-6, "n": 10, "categories": 3}, '

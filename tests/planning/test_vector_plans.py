@@ -11,8 +11,11 @@ import pytest
 
 import shoal
 from shoal import randomness
-from shoal.mechanisms.vectors import Ball
-from shoal.planning import Plan, candidates
+from shoal.mechanisms.base import Wanted
+from shoal.mechanisms.counts import NearCentralSum
+from shoal.mechanisms.vectors import shortened
+from shoal.planning import Plan
+from shoal.questions.domains import Ball, Interval
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -66,7 +69,7 @@ def test_vectors_of_length_one_need_no_further_coordinate():
     assert plan.choose("privunit").randomizer.dimension == 3
     assert plan.choose("split-and-mix-vectors").randomizer.bound == pytest.approx(math.sqrt(3))
     lifted = shoal.plan(**TARGET, n=5000, dimension=3, norm=1.0, messages_cap=50)
-    assert lifted.choose("privunit").randomizer.dimension == 4
+    assert lifted.choose("privunit").randomizer.inner.dimension == 4
     assert lifted.choose("split-and-mix-vectors").randomizer.dimension == 3
 
 
@@ -76,13 +79,13 @@ def test_a_plan_is_what_devices_and_analyzer_need(name, tmp_path):
     plan = shoal.plan(**TARGET, n=n, dimension=3, norm=norm, messages_cap=50).choose(name)
     plan.save(tmp_path / "plan.json")
     plan = Plan.load(tmp_path / "plan.json")
-    assert plan.question.ball == Ball(dimension=3, norm=norm)
+    assert plan.question.domain == Ball(dimension=3, norm=norm)
     rows = np.random.default_rng(2).normal([0.5, -0.5, 0.0], 0.5, (n, 3))
-    given = plan.question.ball.given(rows, plan.randomizer)
+    short = shortened(rows, plan.question.domain)
     source = randomness.simulated(4)
-    batch = shoal.shuffle(plan.randomizer.randomize(given, randomness=source), randomness=source)
+    batch = shoal.shuffle(plan.randomizer.randomize(short, randomness=source), randomness=source)
     found = plan.estimate(batch)
-    truth = plan.question.ball.shortened(rows).mean(axis=0)
+    truth = short.mean(axis=0)
     assert found.mean.shape == (3,)
     assert (np.abs(found.mean - truth) < 7 * found.standard_errors).all()
     assert n * np.linalg.norm(found.mean - truth) < 4 * plan.recommended.errors.l2
@@ -187,6 +190,7 @@ def test_a_run_takes_what_the_plan_recommends(sums, cap):
 
 
 def test_far_too_many_slots_are_out_of_the_question():
-    *_, central, _ = candidates.for_numbers(0.0, 1.0, epsilon=0.01, messages_cap=None)
+    wanted = Wanted(domain=Interval(0.0, 1.0), n=1000, epsilon=0.01, messages=math.inf)
+    (central,) = NearCentralSum.candidates(wanted)
     assert central.calibrated is None
     assert "slots" in central.remark

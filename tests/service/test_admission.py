@@ -441,9 +441,11 @@ def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
 
     answers, pupil = asyncio.run(at_once())
     assert pupil.status_code == 202
-    assert {answer.status_code for answer in answers} == {403, 429}
+    # Whichever is answered first: the others may be told to come again later.
+    assert {403} <= {answer.status_code for answer in answers} <= {403, 429}
     assert all(int(answer.headers.get("retry-after", 0)) <= 4 for answer in answers)
-    assert "no report was accepted" in answers[0].json()["detail"]
+    refused = next(answer for answer in answers if answer.status_code == 403)
+    assert "no report was accepted" in refused.json()["detail"]
     assert 12 * 100 <= sum(looked_up) <= 12 * 500 + 20, "no further than to the hundredth of each"
     assert either.ask([next_one], address="203.0.113.9").status_code == 202
     assert either.totals().spent == 2

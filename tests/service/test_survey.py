@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from factories import ANALYZER, BATCHES, NAMES, SHUFFLER, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.mechanisms.registry import by_name, described, protocol
+from shoal.mechanisms.registry import by_name, protocol
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.mechanisms.vectors import PrivUnit, VectorMechanism
+from shoal.mechanisms.vectors import PrivUnit
 from shoal.sealing import MalformedError, canonical
 from shoal.service.admission import OpenFraction
 from shoal.service.survey import Batches, Party, Stated, Survey
@@ -157,7 +157,7 @@ def test_a_promise_that_the_smallest_batch_does_not_keep_is_refused():
 
 def test_vectors_are_not_for_surveys():
     device = PrivUnit(dimension=4, epsilon=1.0)
-    assert isinstance(device, VectorMechanism)
+    assert device.domain.takes == "vectors"
     with pytest.raises(InvalidArgumentError, match="answers or for numbers"):
         example(device, answers=())
 
@@ -388,7 +388,7 @@ HOSTILE = [
 def test_numbers_beyond_any_sense_are_refused_at_once(name, change):
     configuration = json.loads(example().to_bytes())
     device = mechanism(name)
-    configuration["mechanism"] = described(device) | change
+    configuration["mechanism"] = device.described() | change
     configuration["answers"] = configuration["answers"][: getattr(device, "k", 0)]
     started = time.process_time()
     with pytest.raises(MalformedError):

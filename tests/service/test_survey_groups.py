@@ -184,7 +184,7 @@ def test_sizes_and_fractions_of_groups_are_published(counted):
     results = analyzer.store.results.survey(survey.id)
     (column,) = results.result().columns
     # What the library says of the same counts.
-    groups = split(survey.device, column.estimate, survey.only.groups)
+    groups = split(survey.device.estimator, column.estimate, survey.only.groups)
     for group, row in zip(groups, rows[::2], strict=True):
         assert (row["group_count"], row["group_low"]) == (group.count, group.low)
         assert row["fraction"] == (None if group.fractions is None else group.fractions[0])

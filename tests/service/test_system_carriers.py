@@ -128,7 +128,7 @@ def test_how_many_records_a_batch_has_does_not_depend_on_what_was_drawn(service)
 
 def test_more_messages_than_any_honest_crowd_sends_are_filled_up_to_a_multiple(service):
     keys, full = service.keys(), sum(service.survey.records(PEOPLE))
-    rows = np.full((PEOPLE, DEVICE.slots, 1), DEVICE.absent[0], dtype=np.uint8)
+    rows = np.full((PEOPLE, DEVICE.slots, 1), DEVICE.uneven.absent[0], dtype=np.uint8)
     rows[:, : full // PEOPLE + 1] = 2 * DEVICE.k
     rows[:, 0, 0] = ANSWERS
     sealing = {"analyzer": keys.analyzer, "shuffler": keys.shuffler}
@@ -227,7 +227,7 @@ def test_a_report_holds_the_messages_that_are_sent_and_no_others():
     wire = Wire.of(survey())
     (section,) = wire.sections
     for used in (1, 3, DEVICE.slots):
-        rows = np.full((DEVICE.slots, 1), DEVICE.absent[0], dtype=np.uint8)
+        rows = np.full((DEVICE.slots, 1), DEVICE.uneven.absent[0], dtype=np.uint8)
         rows[:used] = 5
         report = wire.seal(rows, analyzer=ANALYZER.public, shuffler=SHUFFLER.public)
         assert len(report) == wire.report_bytes

@@ -25,8 +25,8 @@ def person_law(device, value):
     each = []
     for g in range(device.partitions):
         law = defaultdict(float)
-        for extra, chance in ((0, 1 - device.sometimes), (1, device.sometimes)):
-            number = device.always + extra
+        for extra, chance in ((0, 1 - device.added.sometimes), (1, device.added.sometimes)):
+            number = device.added.always + extra
             for drawn in itertools.product(range(device.symbols), repeat=number):
                 counts = np.zeros(device.outputs, dtype=int)
                 counts[device.layout.places[g, value]] += 1

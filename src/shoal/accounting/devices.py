@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -99,18 +99,34 @@ class HasProfile(Protocol):
         """The curve of n honest people's messages."""
 
 
-Randomizer = BlanketLaw | HasLaw | HasProfile
+class HasPrivacy(Protocol):
+    """A mechanism: one part of it is its law, or the profile of everybody's messages."""
+
+    @property
+    def privacy(self) -> HasLaw | HasProfile:
+        """That part."""
+
+
+Randomizer = BlanketLaw | HasLaw | HasProfile | HasPrivacy
 Profile = PrivacyProfile | ApproximateProfile | NoiseProfile | BallProfile
+
+
+def privacy_of(randomizer: Randomizer) -> HasLaw | HasProfile:
+    """What the accountant looks at: a part of a mechanism, or the randomizer itself."""
+    own = getattr(randomizer, "privacy", None)
+    known = callable(getattr(own, "law", None)) or isinstance(own, HasProfile)
+    return cast("HasLaw | HasProfile", own if known else randomizer)
 
 
 def law_of(randomizer: Randomizer) -> BlanketLaw:
     """The law of a randomizer, or a law itself."""
     if isinstance(randomizer, BlanketLaw):
         return randomizer
-    if isinstance(randomizer, HasProfile):
+    own = privacy_of(randomizer)
+    if isinstance(own, HasProfile):
         expected = "a randomizer with a blanket law here (several messages have none)"
         raise InvalidArgumentError("randomizer", randomizer, expected)
-    law = randomizer.law()
+    law = own.law()
     if not isinstance(law, BlanketLaw):
         raise InvalidArgumentError("randomizer.law()", law, "law() to return a BlanketLaw")
     return law
@@ -120,7 +136,9 @@ def require_randomizer(randomizer: object) -> None:
     """Say what to do with a table, a function or a class where a randomizer is expected."""
     if isinstance(randomizer, BlanketLaw):
         return
-    answers = callable(getattr(randomizer, "law", None)) or isinstance(randomizer, HasProfile)
+    answers = callable(getattr(randomizer, "law", None)) or callable(
+        getattr(randomizer, "profile", None)
+    )
     if answers and not isinstance(randomizer, type):
         return
     expected = "a BlanketLaw or a randomizer with a law() method"
@@ -190,8 +208,9 @@ class Devices:
         checks.refuse(bound not in {None, OPTIMAL_CLONES, CLONES}, expected, bound=bound)
         if self.deletion_epsilon is not None and bound is None:
             return _deletion(self.deletion_epsilon, self.local_delta, crowd)
-        if isinstance(self.randomizer, HasProfile):
-            return _of_messages(self.randomizer, crowd, bound)
+        own = None if self.randomizer is None else privacy_of(self.randomizer)
+        if isinstance(own, HasProfile):
+            return _of_messages(own, crowd, bound)
         if self.randomizer is not None and bound is None:
             law = law_of(self.randomizer)
             return PrivacyProfile(law.participating(crowd.participation), crowd.honest)
@@ -212,7 +231,8 @@ class Devices:
 
     def alone(self, delta: float) -> tuple[float, float] | None:
         """The (eps0, delta) of one report of a randomizer that has no eps0, if it knows that."""
-        own = getattr(self.randomizer, "alone", None)
+        known = None if self.randomizer is None else privacy_of(self.randomizer)
+        own = getattr(known, "alone", None)
         return None if own is None or not 0 < delta < 1 else (float(own(delta)), delta)
 
     @property

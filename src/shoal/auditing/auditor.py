@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,17 @@ from scipy import special
 from shoal import checks
 from shoal import randomness as sources
 from shoal.accounting.amplification import amplify
-from shoal.accounting.devices import HasProfile
+from shoal.accounting.devices import HasLaw, HasProfile, privacy_of
 from shoal.accounting.law import BlanketLaw
 from shoal.auditing import statistics, subjects
+from shoal.auditing.hints import Hints, OfMechanism
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Audit, Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic
 from shoal.auditing.subjects import MOST_INPUTS, Collection, Listed, Neighbours, Sampler, Subject
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import MOST_TRIED, Auditable, some_answers
+from shoal.mechanisms.base import Mechanism
+from shoal.questions.domains import MOST_TRIED, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, attributes
 
@@ -123,7 +125,7 @@ def audit(
     checks.open_probability(confidence=confidence)
     subject = subjects.subject_of(device)
     described = _described(device if declared is None else declared)
-    known = described if isinstance(described, Auditable) else Auditable()
+    known = _hints(described)
     epsilon, local = _claims(described, n, epsilon, delta, local_epsilon)
     bits = sources.secure() if randomness is None else randomness
     if data is not None and inputs is not None:
@@ -186,6 +188,13 @@ def _described(device: object) -> object | None:
     return Listed(device) if isinstance(device, np.ndarray | list | tuple) else device
 
 
+def _hints(declared: object) -> Hints:
+    """What is known beside the law."""
+    if isinstance(declared, Mechanism):
+        return OfMechanism(declared)
+    return declared if isinstance(declared, Hints) else Hints()
+
+
 # ----------------------------------------------------------------------------------- the claims
 
 
@@ -214,9 +223,10 @@ def _claims(
 
 def _accounted(declared: object) -> BlanketLaw | HasProfile | None:
     """What the accountant takes, if the mechanism has it."""
-    if isinstance(declared, BlanketLaw | HasProfile):
-        return declared
-    law = getattr(declared, "law", None)
+    own = privacy_of(cast("HasLaw", declared))
+    if isinstance(own, BlanketLaw | HasProfile):
+        return own
+    law = getattr(own, "law", None)
     return law() if callable(law) else None
 
 
@@ -236,7 +246,7 @@ def _local(declared: object) -> float | None:
 
 
 def _screened(
-    sampler: Sampler, known: Auditable, n: int, *, own: bool
+    sampler: Sampler, known: Hints, n: int, *, own: bool
 ) -> tuple[tuple[Hashable, ...], int]:
     """Inputs of a known mechanism to try, and of how many; ``own``: it is its own code that runs.
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shoal.mechanisms.base import Auditable
+from shoal.auditing.hints import Hints
 from shoal.values import Array
 
 Raw = npt.NDArray[Any]
@@ -85,17 +85,15 @@ class Numbered(Coder):
 class Supports(Coder):
     """Which of a few inputs each message supports; whether as many as ``usual``, if that shows."""
 
-    def __init__(
-        self, mechanism: Auditable, inputs: tuple[Hashable, ...], usual: int | None
-    ) -> None:
-        self.mechanism, self.inputs, self.usual = mechanism, inputs, usual
+    def __init__(self, hints: Hints, inputs: tuple[Hashable, ...], usual: int | None) -> None:
+        self.hints, self.inputs, self.usual = hints, inputs, usual
         # Every pattern of supported inputs; fewer, as many, or more than usual, for each.
         self.size = (1 if usual is None else 3) << len(inputs)
 
     def __call__(self, messages: Raw) -> Codes:
         """The supports, the first input's the least, then how many there are."""
-        columns = self.mechanism.supports(messages, self.inputs)
-        sizes = self.mechanism.support_sizes(messages)
+        columns = self.hints.supports(messages, self.inputs)
+        sizes = self.hints.support_sizes(messages)
         codes = np.zeros(len(messages), dtype=np.intp)
         if columns is not None:
             codes = columns @ (1 << np.arange(len(self.inputs), dtype=np.intp))

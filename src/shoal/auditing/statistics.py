@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.auditing import messages
+from shoal.auditing.hints import Hints, OfMechanism
 from shoal.auditing.messages import Coder, Codes, Raw
 from shoal.auditing.subjects import Collection, DataSet, Neighbours, Sampler, Subject, Transcripts
-from shoal.mechanisms.base import Auditable
 from shoal.values import Array, Batch
 
 Ratios = tuple[Array, Array]  # R_0/R* and R_1/R* of each code
@@ -76,15 +76,15 @@ class Knowledge:
 
 
 def learned(
-    sampler: Sampler, inputs: tuple[Hashable, ...], mechanism: Auditable, *, size: int, n: int
+    sampler: Sampler, inputs: tuple[Hashable, ...], hints: Hints, *, size: int, n: int
 ) -> Knowledge:
     """Messages of single devices for every input; of whole crowds that hold it, if need be."""
     samples = [single_messages(sampler, x, size, n) for x in inputs]
-    coder = _coder(mechanism, inputs, samples)
+    coder = _coder(hints, inputs, samples)
     counts = np.array([np.bincount(coder(sample), minlength=coder.size) for sample in samples])
     smooth = counts + 0.5
     likelihoods = {LEARNED: smooth / smooth.sum(axis=1, keepdims=True)}
-    declared = _declared(mechanism, inputs, coder)
+    declared = _declared(hints, inputs, coder)
     if declared is not None:
         likelihoods = {DECLARED: declared, **likelihoods}
     return Knowledge(inputs, coder, likelihoods)
@@ -97,41 +97,39 @@ def single_messages(sampler: Sampler, x: Hashable, size: int, n: int) -> Raw:
     return sampler.seen(data, -(-size // crowd)).messages
 
 
-def seen_rates(mechanism: Auditable, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Array:
+def seen_rates(hints: Hints, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Array:
     """How often each code was seen for each input; each input that is supported, if any are."""
-    supports = [mechanism.supports(sample, inputs) for sample in samples]
+    supports = [hints.supports(sample, inputs) for sample in samples]
     listed = [columns.sum(axis=0) for columns in supports if columns is not None]
     if len(listed) < len(samples):
-        coder = _coder(mechanism, inputs, samples)
+        coder = _coder(hints, inputs, samples)
         listed = [np.bincount(coder(sample), minlength=coder.size) for sample in samples]
     return np.array(listed, dtype=np.float64)
 
 
-def _coder(mechanism: Auditable, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Coder:
+def _coder(hints: Hints, inputs: tuple[Hashable, ...], samples: Sequence[Raw]) -> Coder:
     """The coder that fits the messages of a known mechanism, or one that fits what was seen."""
     together = messages.joined(samples)
-    if mechanism.supports(together[:1], inputs) is not None:
-        sizes = mechanism.support_sizes(together)
-        return messages.Supports(
-            mechanism, inputs, None if sizes is None else int(np.median(sizes))
-        )
+    if hints.supports(together[:1], inputs) is not None:
+        sizes = hints.support_sizes(together)
+        return messages.Supports(hints, inputs, None if sizes is None else int(np.median(sizes)))
     if together.ndim == 2:
-        direction = mechanism.direction(*inputs[:2])
+        direction = hints.direction(*inputs[:2])
         if direction is not None:
             return messages.binned(together, direction)
-    outputs = mechanism.outputs
+    outputs = hints.outputs
     numbers = together.dtype.kind in "iu" and together.ndim == 1
     if numbers and outputs is not None and outputs <= _LARGEST_NUMBERED:
         return messages.Numbered(outputs)
     return messages.fitted(samples)
 
 
-def _declared(mechanism: Auditable, inputs: tuple[Hashable, ...], coder: Coder) -> Array | None:
+def _declared(hints: Hints, inputs: tuple[Hashable, ...], coder: Coder) -> Array | None:
     """Likelihoods of the codes by the mechanism's own description."""
     if isinstance(coder, messages.Numbered):
-        rows = mechanism.probabilities(inputs)
+        rows = hints.probabilities(inputs)
         return None if rows is None else np.column_stack([rows, np.zeros(len(rows))])
-    local_epsilon = getattr(mechanism, "local_epsilon", math.inf)
+    local_epsilon = hints.local_epsilon
     if isinstance(coder, messages.Supports) and math.isfinite(local_epsilon):
         supported = (np.arange(coder.size) >> np.arange(len(inputs))[:, None]) & 1
         return np.asarray(np.exp(local_epsilon * supported))
@@ -173,7 +171,7 @@ def promising(
         yield Statistic("number of messages", lambda seen: seen.sizes.astype(np.float64))
         yield from _weighted_counts(known, first, second)
         if isinstance(subject, Collection):
-            yield from _estimates(subject.device, known, pair)
+            yield from _estimates(OfMechanism(subject.device), known, pair)
 
 
 def _positions(
@@ -225,13 +223,13 @@ def _weighted_counts(
         yield Statistic("weighted counts", lambda seen: summed(weights[coder(seen.messages)], seen))
 
 
-def _estimates(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
+def _estimates(hints: Hints, known: Knowledge, pair: Neighbours) -> Iterator[Statistic]:
     """What the analyzer of a known protocol would look at, and the two counts that differ.
 
     The counts are of messages for two answers, less those that the others surely sent. Among iid
     dummies the likelihood ratio is that of these two numbers.
     """
-    gap = mechanism.gap_estimator(pair.first, pair.second)
+    gap = hints.gap(pair.first, pair.second)
     if gap is not None:
         people = len(pair.others) + 1
 
@@ -241,7 +239,7 @@ def _estimates(mechanism: Auditable, known: Knowledge, pair: Neighbours) -> Iter
 
         yield Statistic("estimate", gaps)
     codes = np.arange(known.coder.size)
-    own = [mechanism.true_message(x) for x in (pair.first, pair.second)]
+    own = [hints.true_message(x) for x in (pair.first, pair.second)]
     if isinstance(known.coder, messages.Numbered) and None not in own:
         marks = [codes == message for message in own]
         certain = (pair.others.count(pair.first), pair.others.count(pair.second))

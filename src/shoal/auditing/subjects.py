@@ -26,11 +26,12 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.law import BlanketLaw
+from shoal.auditing.hints import Hints
 from shoal.auditing.messages import Raw, as_messages, joined
 from shoal.engines.shuffling import shuffle
 from shoal.errors import InvalidArgumentError, ShoalError
-from shoal.mechanisms.base import Mechanism, TakesAnswers
-from shoal.mechanisms.envelopes import MultiMessageMechanism
+from shoal.mechanisms.base import Device, Mechanism
+from shoal.questions.domains import Cells, some_answers
 from shoal.randomness import Randomness
 from shoal.values import Array, Envelopes
 
@@ -292,9 +293,8 @@ def _filled(envelopes: Envelopes, runs: int) -> tuple[Raw, npt.NDArray[np.int64]
 class Collection(_Devices):
     """A mechanism of Shoal, and Shoal's shuffle."""
 
-    def __init__(self, device: Mechanism) -> None:
-        self.device, self.name = device, device.name
-        self.several = isinstance(device, MultiMessageMechanism)
+    def __init__(self, device: Device) -> None:
+        self.device, self.name, self.several = device, device.name, device.several
         each = device.messages * max(1, device.message_bytes // 4)
         self.block = max(1, int(BLOCK / each))
 
@@ -303,7 +303,7 @@ class Collection(_Devices):
         return reports if isinstance(reports, Envelopes) else as_messages(reports)
 
 
-class Listed(TakesAnswers):
+class Listed(Hints):
     """A randomizer that is nothing but its table R[x, y]; data are the numbers of its rows.
 
     Entries are whole numbers over 2^53, off by less than 2^-53.
@@ -313,23 +313,25 @@ class Listed(TakesAnswers):
 
     def __init__(self, table: npt.ArrayLike) -> None:
         self.rows = tables.validated(table, local_epsilon=None)
-        self.k = len(self.rows)
+        self.outputs = int(self.rows.shape[1])
         ends = np.floor(np.cumsum(self.rows, axis=1) * 2.0**_WEIGHT_BITS).astype(np.uint64)
         ends[:, -1] = 1 << _WEIGHT_BITS
         self._ends = ends
 
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return int(self.rows.shape[1])
-
-    @property
-    def local_epsilon(self) -> float:
-        """The largest log-ratio of two inputs' probabilities of one message."""
+        # The largest log-ratio of two inputs' probabilities of one message.
         largest, least = self.rows.max(axis=0), self.rows.min(axis=0)
         seen = largest > 0
         sure = least[seen].all()
-        return float(np.log(largest[seen] / least[seen]).max()) if sure else math.inf
+        ratio = math.inf if not sure else float(np.log(largest[seen] / least[seen]).max())
+        self.local_epsilon = ratio
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """The numbers of rows."""
+        return some_answers(len(self.rows))
+
+    def check_input(self, value: Hashable) -> None:
+        """Refuse what is no number of a row."""
+        Cells(len(self.rows)).check(value)
 
     def law(self) -> BlanketLaw:
         """That of its table."""

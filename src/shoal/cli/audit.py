@@ -20,7 +20,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from shoal.auditing import Audit
     from shoal.auditing.subjects import Subject
-    from shoal.mechanisms.envelopes import Device
+    from shoal.mechanisms.base import Device
 
 VIOLATED = 1
 UNEXPECTED = 70  # as a traceback's own status is 1, which would be a verdict
@@ -167,11 +167,10 @@ def _no_other_verdict() -> Iterator[None]:
 def _audited(options: AuditOptions, progress: Any) -> Audit:  # noqa: ANN401 - done and total
     """Run it. What the audited code prints goes to standard error."""
     import shoal
-    from shoal.mechanisms.envelopes import MultiMessageMechanism
     from shoal.randomness import simulated
 
     declared = _declared(options)
-    several = isinstance(declared, MultiMessageMechanism)
+    several = getattr(declared, "several", False)
     with redirect_stdout(sys.stderr):
         return shoal.audit(
             _code(options) or declared,

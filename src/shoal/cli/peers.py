@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
 
@@ -112,8 +112,7 @@ def run(options: PeersOptions) -> None:
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.engines.columns import PUBLIC
-    from shoal.mechanisms.base import CategoryRandomizer
-    from shoal.mechanisms.registry import family
+    from shoal.mechanisms.registry import family, line
     from shoal.network.generators import random_regular
     from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
@@ -131,9 +130,9 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
             f"at most {_MOST_PEERS:,} peers fit on one machine's sockets, got {count:,}: "
             "shoal walk --simulate simulates millions of reports"
         )
-    randomizer = family(options.randomizer, k=len(labels))(epsilon=options.local_epsilon)
-    if not isinstance(randomizer, CategoryRandomizer):
+    if line(options.randomizer).takes != "answers":
         raise RefusedError(f"--randomizer {options.randomizer} is not for answers")
+    randomizer: Any = family(options.randomizer, k=len(labels))(epsilon=options.local_epsilon)
     collection = collect(
         values,
         randomizer=randomizer,

@@ -32,7 +32,7 @@ from shoal.explain.text import plural
 from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
-    from shoal.mechanisms.envelopes import Device
+    from shoal.mechanisms.base import Device
     from shoal.service.admission import Admission
     from shoal.service.survey.design import Design, QuestionDesign
 

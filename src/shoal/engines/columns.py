@@ -33,16 +33,10 @@ from shoal import checks
 from shoal.engines.files import Files, first_line, reading, require_columns
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import (
-    AnswerMechanism,
-    Mechanism,
-    NumberMechanism,
-    Randomizer,
-    VectorMechanism,
-)
-from shoal.mechanisms.vectors import Ball
+from shoal.mechanisms.base import Device
+from shoal.questions.domains import Ball, Cells, Domain, Interval
 from shoal.randomness import Randomness
-from shoal.values import AnyEstimate, Array, Counts
+from shoal.values import Array, Counts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,8 +101,8 @@ class Inputs(ABC):
     def chunks(self) -> Iterator[Any]:
         """What everybody has, of a source on this machine."""
 
-    def inputs(self, values: Any, device: Mechanism) -> Any:  # noqa: ANN401, ARG002
-        """The same as the device takes it."""
+    def inputs(self, values: Any) -> Any:  # noqa: ANN401
+        """The same as devices take it."""
         return values
 
     def totals(self, values: Any) -> Array:  # noqa: ANN401, ARG002
@@ -194,7 +188,7 @@ class Counting:
             counts: Counts | None = None
             for start in range(0, len(values), most):
                 with spend("randomize"):
-                    piece = self.inputs.inputs(values[start : start + most], device)
+                    piece = self.inputs.inputs(values[start : start + most])
                     reports = device.randomize(piece, randomness=bits)
                 with spend("count"):
                     part = device.tally(reports)
@@ -250,14 +244,15 @@ class Coded(Inputs):
     by: str = ""
     notes: tuple[str, ...]
     question: dict[str, Any]
-    family: Callable[[str], Callable[..., Randomizer]]
+    family: Callable[[str], Callable[..., Device]]
 
-    def estimated(self, estimate: AnyEstimate, device: Mechanism) -> AnyEstimate:  # noqa: ARG002
-        """What the device's estimate says about what everybody has."""
-        return estimate
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """What devices take."""
 
     @abstractmethod
-    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+    def require(self, randomizer: Device, *, planned: bool = False) -> None:
         """The randomizer, of a plan or not, takes these values."""
 
 
@@ -273,17 +268,22 @@ class Categorical(Answering, Coded):
         """What the labels are, in words."""
         return f"the list of {self.known}" if self.bins is None else f"{self.known} bins"
 
-    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+    @property
+    def domain(self) -> Domain:
+        """One of the labels."""
+        return Cells(len(self.labels))
+
+    def require(self, randomizer: Device, *, planned: bool = False) -> None:
         """The randomizer takes as many answers."""
-        k, known = len(self.labels), self.known
-        if not isinstance(randomizer, AnswerMechanism):
+        k, known, own = len(self.labels), self.known, randomizer.domain
+        if own.takes != "answers":
             expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
-        if randomizer.k != k:
+        if own != self.domain:
             counted = " and ".join([self._listed, *self.labels[known:]])
             advice = f"plan with --categories {k}: " if planned else ""
             expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
-            raise InvalidArgumentError("k", randomizer.k, expected)
+            raise InvalidArgumentError("k", own.arguments["k"], expected)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -400,7 +400,12 @@ class Amounts(Coded):
         """Everybody's number, as it is."""
         return self.source.numbers()
 
-    def inputs(self, values: Values, device: Mechanism) -> Values:  # noqa: ARG002
+    @property
+    def domain(self) -> Domain:
+        """A number between the bounds."""
+        return Interval(*self.bounds)
+
+    def inputs(self, values: Values) -> Values:
         """Numbers within the bounds."""
         return np.clip(values, *self.bounds).astype(np.float64, copy=False)
 
@@ -412,14 +417,15 @@ class Amounts(Coded):
         finite = np.where(np.isinf(values), np.clip(values, *self.bounds), values)
         return np.array([math.fsum(finite)])
 
-    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:  # noqa: ARG002
+    def require(self, randomizer: Device, *, planned: bool = False) -> None:  # noqa: ARG002
         """The randomizer has the same bounds."""
-        if not isinstance(randomizer, NumberMechanism):
+        own = randomizer.domain
+        if own.takes != "numbers":
             expected = f"a randomizer of numbers for {self.name} (it has bounds)"
             raise InvalidArgumentError("randomizer", randomizer, expected)
-        limits = randomizer.low, randomizer.high
         expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
-        checks.refuse(limits != self.bounds, expected, bounds=limits)
+        limits = tuple(own.arguments.values())
+        checks.refuse(not own.accepts(self.domain), expected, bounds=limits)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -463,28 +469,31 @@ class Vectors(Coded):
         """Everybody's vector, as it is."""
         return self.source.vectors()
 
-    def inputs(self, values: Values, device: Mechanism) -> Values:
-        """Vectors no longer than the norm, of length 1 for devices that want them so."""
-        return self.ball.given(values, cast("VectorMechanism", device))
+    @property
+    def domain(self) -> Domain:
+        """Vectors within the norm."""
+        return self.ball
 
-    def estimated(self, estimate: AnyEstimate, device: Mechanism) -> AnyEstimate:
-        """The mean of the vectors themselves."""
-        return self.ball.estimated(cast("Any", estimate), cast("VectorMechanism", device))
+    def inputs(self, values: Values) -> Values:
+        """Vectors no longer than the norm."""
+        from shoal.mechanisms.vectors import shortened
+
+        return shortened(values, self.ball)
 
     def totals(self, values: Values) -> Array:
         """The true sum, of the vectors as they are: what shortening costs has to show."""
         return np.asarray(values.sum(axis=0))
 
-    def require(self, randomizer: Mechanism, *, planned: bool = False) -> None:
+    def require(self, randomizer: Device, *, planned: bool = False) -> None:
         """The randomizer takes vectors of this many coordinates and this length."""
-        if self.ball.suits(randomizer):
+        if randomizer.domain.accepts(self.ball):
             return
         d, norm = self.ball.dimension, self.ball.norm
         expected = f"a plan with dimension={d}, norm={norm:g} (--dimension {d} --norm {norm:g})"
         if not planned:
             expected = (
                 f"a randomizer of vectors of {d} coordinates: privunit of dimension {d + 1}, or "
-                f"split-and-mix-vectors of dimension {d} and bound {self.ball.bound:g}"
+                f"split-and-mix-vectors of dimension {d} and bound {self.ball.widest:g}"
             )
         raise InvalidArgumentError("randomizer", randomizer, expected)
 

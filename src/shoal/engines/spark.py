@@ -421,7 +421,7 @@ def _most_tasks(session: Any, counting: Counting, bits: Randomness) -> int:  # n
     seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
     checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
     device, inputs = counting.device, counting.inputs
-    nobody = inputs.inputs(inputs.nobody, device)
+    nobody = inputs.inputs(inputs.nobody)
     cells = len(device.tally(device.randomize(nobody)).cells)
     totals = len(inputs.totals(inputs.nobody)) if counting.truth else 0
     size = 8 * (cells + totals) + _OVERHEAD

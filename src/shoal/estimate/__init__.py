@@ -7,13 +7,14 @@ separate, explicit step, because it trades bias for looks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import LARGEST_TABLE, CategoryRandomizer, NumberedMessages
-from shoal.mechanisms.bits import UnaryEncoding
+from shoal.mechanisms.base import LARGEST_TABLE, CategoryRandomizer
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.values import Array, Counts, Estimate
 
 __all__ = ["Ranked", "above_noise", "covariance", "noise_floor", "on_simplex", "top"]
@@ -173,14 +174,16 @@ def covariance(randomizer: CategoryRandomizer, estimate: Estimate) -> Array:
     shape = estimate.frequencies.shape
     expected = f"an estimate of {randomizer.k} answers"
     checks.refuse(shape != (randomizer.k,), expected, estimate=shape)
-    if isinstance(randomizer, UnaryEncoding):
-        return np.diag(randomizer.variance(estimate.frequencies, n=estimate.n))
-    if not isinstance(randomizer, NumberedMessages):
+    estimator, outputs = cast("AnswerEstimator", randomizer.estimator), randomizer.outputs
+    known = estimator.covariance(estimate)
+    if known is not None:
+        return known
+    if outputs is None:
         expected = "a randomizer with numbered messages, or unary encoding"
         raise InvalidArgumentError("randomizer", randomizer.name, expected)
     expected = f"answers times messages <= {LARGEST_TABLE} for a covariance matrix"
-    checks.refuse(randomizer.outputs * randomizer.k > LARGEST_TABLE, expected, k=randomizer.k)
-    one = np.eye(randomizer.outputs, dtype=np.int64)
+    checks.refuse(outputs * randomizer.k > LARGEST_TABLE, expected, k=randomizer.k)
+    one = np.eye(outputs, dtype=np.int64)
     scores = np.array([randomizer.estimate(Counts(cells, 1)).frequencies for cells in one])
     sent = estimate.frequencies @ randomizer.table()  # probabilities of each message
     second: Array = scores.T @ (sent[:, None] * scores) - np.diag(estimate.frequencies)

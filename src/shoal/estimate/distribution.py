@@ -1,8 +1,8 @@
 """How numbers in bins are distributed: cumulative curve, quantiles, counts of ranges.
 
-All are totals of neighbouring bins, whose errors the mechanism knows
-(:meth:`~shoal.mechanisms.base.AnswerMechanism.totals`). Limits are of the people that reported, at
-the resolution of the bins, and count the noise alone: the data are given.
+All are totals of neighbouring bins, whose errors the estimator knows
+(:meth:`~shoal.mechanisms.estimators.AnswerEstimator.totals`). Limits are of the people that
+reported, at the resolution of the bins, and count the noise alone: the data are given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from shoal import checks
 from shoal.engines.bins import Bins, Place, written
 from shoal.estimate.tree import TreeEstimate
 from shoal.explain.text import measured
-from shoal.mechanisms.base import AnswerMechanism, Codes
+from shoal.mechanisms.base import Codes
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.values import Array, Estimate, Record, attributes
 
 LEVEL = 0.95
@@ -126,7 +127,7 @@ class Distribution:
 
     bins: Bins
     estimate: Estimate
-    mechanism: AnswerMechanism
+    estimator: AnswerEstimator
 
     @cached_property
     def _prefixes(self) -> Estimate:
@@ -137,7 +138,7 @@ class Distribution:
         starts = np.asarray(starts, dtype=np.int64)
         if isinstance(self.estimate, TreeEstimate):
             return self.estimate.totals(starts, stops, last=last)
-        return self.mechanism.totals(self.estimate, starts, stops, last=last)
+        return self.estimator.totals(self.estimate, starts, stops, last=last)
 
     @cached_property
     def _rising(self) -> Array:
@@ -168,7 +169,7 @@ class Distribution:
         """
         checks.open_probability(quantile=quantile)
         stops = np.arange(1, len(self.bins) + 1)
-        without = quantile if self.mechanism.k > len(self.bins) else 0.0
+        without = quantile if self.estimator.k > len(self.bins) else 0.0
         tested = self._totals(np.zeros(stops.size), stops, without)
         reached, before = tested.sides(quantile, level)
         reached[-1] = True
@@ -182,7 +183,7 @@ class Distribution:
         ends = self.bins.span(first, last)
         if self.bins.whole:
             value = min(value, edges[i + 1] - 1)
-        few = self.mechanism.k > len(self.bins) and self.between(0, len(self.bins) - 1).low <= 0
+        few = self.estimator.k > len(self.bins) and self.between(0, len(self.bins) - 1).low <= 0
         shown = None if few else self.bins.shown(value)
         return Quantile(quantile, shown, *ends, (first, last), i + float(inside), float(target))
 

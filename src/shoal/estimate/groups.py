@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.mechanisms.base import AnswerMechanism
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.values import Array, Estimate
 
 NOBODY = "nobody, up to noise"
@@ -35,7 +35,7 @@ class Group:
 
 
 def split(
-    mechanism: AnswerMechanism, estimate: Estimate, labels: Sequence[str], level: float = 0.95
+    estimator: AnswerEstimator, estimate: Estimate, labels: Sequence[str], level: float = 0.95
 ) -> tuple[Group, ...]:
     """The groups that the answers are of, each with its size and the fractions inside it.
 
@@ -49,12 +49,12 @@ def split(
     a higher one.
     """
     groups = len(labels)
-    k = mechanism.k // groups
+    k = estimator.k // groups
     starts = np.arange(groups) * k
-    sizes = mechanism.totals(estimate, starts, starts + k)
-    cells = mechanism.unbiased(estimate).reshape(groups, k)
+    sizes = estimator.totals(estimate, starts, starts + k)
+    cells = estimate.unbiased.reshape(groups, k)
     inside = cells.sum(axis=1, keepdims=True)
-    rests = mechanism.sums(estimate, (inside - cells).ravel(), np.full(groups * k, k - 1))
+    rests = estimator.sums(estimate, (inside - cells).ravel(), np.full(groups * k, k - 1))
     limits = (each.reshape(groups, k) for of in (estimate, rests) for each in _limits(of, level))
     low, high, least, most = limits
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -21,8 +21,11 @@ from shoal import randomness as sources
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Panel, Row, figure
-from shoal.mechanisms.base import CategoryRandomizer
-from shoal.planning import candidates, errors, plan
+from shoal.mechanisms import registry
+from shoal.mechanisms.base import CategoryRandomizer, Wanted
+from shoal.mechanisms.estimators import expected_largest
+from shoal.planning import errors, plan
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness
 from shoal.values import Array
 
@@ -57,9 +60,12 @@ class Model:
 
 def _best_local(n: int) -> CategoryRandomizer:
     """The randomizer with the least L2 error at a local epsilon of ``EPSILON``."""
-    families = [each.family for each in candidates.for_categories(K, n) if each.family]
+    wanted = Wanted(domain=Cells(K), n=n)
+    kinds = registry.fitting(wanted.domain, several=False)
+    tried = [each for kind in kinds for each in kind.candidates(wanted)]
+    families = [each.family for each in tried if each.family]
     made = [cast("CategoryRandomizer", family(epsilon=EPSILON)) for family in families]
-    return min(made, key=lambda randomizer: errors.of_categories(randomizer, n).l2)
+    return min(made, key=lambda randomizer: randomizer.estimator.errors(n).l2)
 
 
 def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
@@ -70,7 +76,7 @@ def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
         messages = randomizer.randomize(codes, randomness=randomness)
         return randomizer.estimate(randomizer.tally(messages)).frequencies
 
-    return Model(variances, errors.expected_largest(n * np.sqrt(variances)), estimate)
+    return Model(variances, expected_largest(n * np.sqrt(variances)), estimate)
 
 
 def _curator(n: int) -> Model:

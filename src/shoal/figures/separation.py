@@ -29,6 +29,7 @@ from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Row, figure
 from shoal.mechanisms.base import CategoryRandomizer
 from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.estimators import expected_largest
 from shoal.mechanisms.hashing import LocalHashing
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.mechanisms.zero_sum import Withheld, ZeroSumHistogram
@@ -73,7 +74,7 @@ def single_message(n: int, d: int) -> float:
         ),
     ]
     fractions = people_of(n, d) / n
-    return min(errors.expected_largest(n * np.sqrt(r.variance(fractions, n=n))) for r in tried)
+    return min(expected_largest(n * np.sqrt(r.variance(fractions, n=n))) for r in tried)
 
 
 @lru_cache(maxsize=32)
@@ -171,13 +172,13 @@ def separation(points: int) -> Iterator[Row]:
         unaided = errors.local(2, EPSILON, n).cell
         known = {"panel": panel, "n": n, "d": d, "epsilon": EPSILON, "delta": DELTA}
         yield known | {
-            "local": errors.expected_largest(np.full(d, unaided)),
+            "local": expected_largest(np.full(d, unaided)),
             "single": single_message(n, d),
             "published": by_the_zero_rule(people_of(n, d), published.gamma),
             "claim": n * exact.accuracy(n, BETA),
             "zero-sum": by_the_zero_rule(people_of(n, d), exact.gamma),
             "zero-sum-measured": measured(exact, n),
-            "dummies": errors.expected_largest(np.full(d, noise)),
+            "dummies": expected_largest(np.full(d, noise)),
             "central": errors.central(d, EPSILON).linf,
         }
 

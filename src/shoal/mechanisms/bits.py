@@ -14,50 +14,50 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
+from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
     LARGEST_EPSILON,
     LARGEST_TABLE,
+    ByLaw,
+    Candidate,
     CategoryRandomizer,
     Integers,
     Odds,
-    Rows,
-    Support,
-    SupportEstimates,
-    byte_rows,
-    checked_rows,
+    Parts,
+    Wanted,
     source,
 )
+from shoal.mechanisms.codec import Codec, Rows, Whole, byte_rows, checked_rows
+from shoal.mechanisms.estimators import Support, Supported
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Counts, Flags, Messages, Span, category_codes
+from shoal.values import Array, Estimate, Flags, Messages, category_codes
 
 CELLS_AT_ONCE = 1 << 20
+LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long to plan
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
 _SCALE = 1 << 32
 _SHARED_BITS = 12
 _LAST_KEY = (1 << 32) - 1
 
 
-class BitRandomizer(CategoryRandomizer, SupportEstimates):
+class Bits(Codec):
     """A message is a row of k bits, the first answer's first, padded with zeros to whole bytes.
 
-    It supports the answers whose bits are set.
+    It supports the answers whose bits are set; just so many of them, if it is said how many.
     """
 
-    most_answers: ClassVar[int] = 1 << 24
+    def __init__(self, k: int, *, size: int | None = None, message_bits: float) -> None:
+        self.k, self.size, self.message_bits = k, size, message_bits
+        self.message_bytes = -(-k // 8)
 
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of k bits."""
-        return -(-self.k // 8)
-
-    def tally(self, messages: Messages) -> Counts:
+    def cells(self, messages: Messages) -> Whole:
         """How often each answer's bit was set: a histogram of every byte, then of its bits."""
         rows = self.decode(messages)
         counted = [np.bincount(column, minlength=256) @ _BITS_OF_BYTE for column in rows.T]
-        return Counts(np.concatenate(counted)[: self.k], len(rows))
+        return np.asarray(np.concatenate(counted)[: self.k])
 
     def encode(self, messages: Messages) -> Rows:
         """The rows as they are."""
@@ -68,11 +68,17 @@ class BitRandomizer(CategoryRandomizer, SupportEstimates):
         bits = byte_rows(rows, self.message_bytes)
         wrong = not self._padded(bits).all()
         checks.refuse(wrong, f"rows of {self.k} bits", rows="set bits after the last answer's")
+        if self.size is not None:
+            sizes = self.support_sizes(bits)
+            checks.every(sizes == self.size, f"sets of {self.size} answers", set=sizes)
         return bits
 
     def admissible(self, rows: Rows) -> Flags:
-        """Rows with nothing after the k bits."""
-        return self._padded(checked_rows(rows, self.message_bytes))
+        """Rows with nothing after the k bits, of which enough are set."""
+        padded = self._padded(checked_rows(rows, self.message_bytes))
+        if self.size is None:
+            return padded
+        return np.asarray(padded & (self.support_sizes(rows) == self.size))
 
     def _padded(self, rows: Rows) -> Flags:
         """Which rows have no bit set after the last answer's."""
@@ -86,9 +92,23 @@ class BitRandomizer(CategoryRandomizer, SupportEstimates):
         places = np.array(inputs, dtype=np.intp)
         return ((messages[:, places // 8] >> (7 - places % 8).astype(np.uint8)) & 1).astype(bool)
 
-    def support_sizes(self, messages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def support_sizes(self, messages: npt.NDArray[Any]) -> Whole:
         """How many bits are set."""
         return np.asarray(np.bitwise_count(messages).sum(axis=1, dtype=np.int64))
+
+
+class BitRandomizer(CategoryRandomizer):
+    """A message has a bit for each answer."""
+
+    most_answers: ClassVar[int] = 1 << 24
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Itself, unless its messages were too long."""
+        k = wanted.domain.arguments["k"]
+        if k > LARGEST_VECTOR:
+            return [Candidate(cls.name, remark=f"a message of {k:,} bits is too long")]
+        return super().candidates(wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,10 +144,47 @@ class UnaryEncoding(BitRandomizer):
     """
 
     name: ClassVar[str] = "unary"
+    words = texts.COINS_FOR_ALL
 
     k: int
     epsilon: float
     symmetric: bool = False
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """The odds are P(1 - Q) : (1 - P)Q, the largest ratio of one message's probabilities.
+
+        There are four kinds of messages, by the two answers' bits; by symmetry one list of atoms
+        serves all pairs. Over independent bits of probability Q an answer's likelihood is P/Q if
+        its bit is set and (1 - P)/(1 - Q) if not. The blanket takes the latter, except of the
+        message with all bits set, whose likelihood is P/Q for everybody.
+        """
+        true, false = self._weights
+        over, under = true * (_SCALE - false), (_SCALE - true) * false
+        exact = EXACT.ln(EXACT.divide(Decimal(over), Decimal(under)))
+        nearest = float(exact)
+        above = nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+        support = Support(true / _SCALE, false / _SCALE)
+        p, q, odds = support.true, support.other, Odds(over, under, over, _SCALE, above)
+        both = (q**2 - q**self.k) * (1 - p) / (1 - q)
+        same = (1 - q) * (1 - p) + p * q ** (self.k - 1)
+        # Of two answers among people who all hold a third, only the three answers' bits can tell.
+        few = min(self.k, 3)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(
+                above,
+                lambda: odds.law(
+                    q * (1 - p),
+                    both,
+                    same,
+                    witnesses=lambda: witness_pairs(replace(self, k=few).table()),
+                ),
+            ),
+            codec=Bits(self.k, message_bits=float(self.k)),
+            estimator=Supported(self.k, support, (q**2, p * q), independent=True),
+            odds=odds,
+        )
 
     @cached_property
     def _weights(self) -> tuple[int, int]:
@@ -141,26 +198,11 @@ class UnaryEncoding(BitRandomizer):
         checks.refuse(false >= true, expected, epsilon=self.epsilon)
         return true, false
 
-    @cached_property
-    def _odds(self) -> Odds:
-        """P(1 - Q) : (1 - P)Q, the largest ratio of two answers' probabilities of one message."""
-        true, false = self._weights
-        over, under = true * (_SCALE - false), (_SCALE - true) * false
-        exact = EXACT.ln(EXACT.divide(Decimal(over), Decimal(under)))
-        nearest = float(exact)
-        above = nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
-        return Odds(over, under, over, _SCALE, above)
-
     @property
     def integers(self) -> Integers:
         """2^32 P and 2^32 Q."""
         true, false = self._weights
         return {"true": true, "false": false, "bits": 32}
-
-    @property
-    def message_bits(self) -> float:
-        """One bit per answer."""
-        return float(self.k)
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """Rows of k bits, the first answer's bit first, padded with zeros to whole bytes."""
@@ -183,20 +225,6 @@ class UnaryEncoding(BitRandomizer):
             rows[start : start + step] = noise
         return rows
 
-    def law(self) -> BlanketLaw:
-        """Four kinds of messages, by the two answers' bits; by symmetry one list serves all pairs.
-
-        Over independent bits of probability Q an answer's likelihood is P/Q if its bit is set and
-        (1 - P)/(1 - Q) if not. The blanket takes the latter, except of the message with all bits
-        set, whose likelihood is P/Q for everybody.
-        """
-        p, q = (weight / _SCALE for weight in self._weights)
-        both = (q**2 - q**self.k) * (1 - p) / (1 - q)
-        same = (1 - q) * (1 - p) + p * q ** (self.k - 1)
-        # Of two answers among people who all hold a third, only the three answers' bits can tell.
-        few = replace(self, k=min(self.k, 3))
-        return self._odds.law(q * (1 - p), both, same, witnesses=lambda: witness_pairs(few.table()))
-
     def table(self) -> Array:
         """Pr[bits y | answer x]; the column of a message is its bits read as a binary number."""
         large = self.k + math.log2(self.k) > math.log2(LARGEST_TABLE)
@@ -206,15 +234,6 @@ class UnaryEncoding(BitRandomizer):
         bits = (np.arange(1 << self.k)[:, None] >> places) & 1
         probabilities = np.where(np.eye(self.k, dtype=bool), p, q)[:, None, :]
         return np.asarray(np.where(bits == 1, probabilities, 1 - probabilities).prod(axis=2))
-
-    @cached_property
-    def _support(self) -> Support:
-        true, false = self._weights
-        return Support(true / _SCALE, false / _SCALE)
-
-    @property
-    def _joint(self) -> Span:
-        return self._support.other**2, self._support.true * self._support.other
 
 
 def _coins(weight: int, size: int, randomness: Randomness) -> Flags:
@@ -278,15 +297,17 @@ class SubsetSelection(BitRandomizer):
     """
 
     name: ClassVar[str] = "subset"
+    words = texts.SUBSET
 
     k: int
     epsilon: float
     size: int | None = None
 
     def __post_init__(self) -> None:
-        checks.counts(self, size=1)
+        checks.counts(self, k=2, size=1)
+        too_many = self.size is not None and self.size >= self.k
+        checks.refuse(too_many, f"size < k = {self.k}", size=self.size)
         super().__post_init__()
-        checks.refuse(self._w >= self.k, f"size < k = {self.k}", size=self.size)
 
     @property
     def _w(self) -> int:
@@ -295,21 +316,41 @@ class SubsetSelection(BitRandomizer):
         return max(1, round(self.k / (math.exp(min(self.epsilon, LARGEST_EPSILON)) + 1)))
 
     @cached_property
-    def _odds(self) -> Odds:
-        """Of all sets that contain the true answer, which are raised, against the others."""
-        return Odds.of(self.epsilon, highs=self._w, lows=self.k - self._w)
+    def parts(self) -> Parts[Estimate]:
+        """The odds are of all sets that contain the true answer, against the others.
+
+        Of the other answers a set holds w - 1 with the truth, and w without it; and (w - 1)(w - 2)
+        pairs with the truth, w (w - 1) without. There is no pair of other answers if there are two
+        answers only.
+        """
+        k, w = self.k, self._w
+        odds = Odds.of(self.epsilon, highs=w, lows=k - w)
+        total, others = odds.total, odds.raised * (w - 1) + (odds.total - odds.raised) * w
+        support = Support(odds.raised / total, others / ((k - 1) * total))
+        true = support.true
+        pairs = true * (w - 1) * (w - 2) + (1 - true) * w * (w - 1)
+        joint = pairs / max(1, (k - 1) * (k - 2)), true * (w - 1) / (k - 1)
+        choices = math.lgamma(k + 1) - math.lgamma(w + 1) - math.lgamma(k - w + 1)
+        # Of two answers: four kinds of sets, by which of the two they contain. One list of atoms
+        # serves all pairs, and the blanket gives every set the weight it has for one outside it.
+        unit = odds.low / ((k - 1) * odds.total)
+        one = unit * w * (k - w)
+        both, neither = unit * w * (w - 1), unit * (k - w) * (k - 1 - w)
+        return Parts(
+            domain=Cells(k),
+            privacy=ByLaw(
+                odds.epsilon,
+                lambda: odds.law(one, both, neither, witnesses=lambda: witness_pairs(self._few())),
+            ),
+            codec=Bits(k, size=w, message_bits=choices / math.log(2)),
+            estimator=Supported(k, support, joint),
+            odds=odds,
+        )
 
     @property
     def integers(self) -> Integers:
         """The size of the sets, the weight of those with the truth, and the total."""
-        return {"size": self._w, "with": self._odds.raised, "total": self._odds.total}
-
-    @property
-    def message_bits(self) -> float:
-        """log2 of the number of sets."""
-        k, w = self.k, self._w
-        choices = math.lgamma(k + 1) - math.lgamma(w + 1) - math.lgamma(k - w + 1)
-        return choices / math.log(2)
+        return {"size": self._w, "with": self.odds.raised, "total": self.odds.total}
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """Rows of k bits, w of them set: the first answer's bit first, padded to whole bytes.
@@ -319,7 +360,7 @@ class SubsetSelection(BitRandomizer):
         """
         truths = category_codes(values, self.k)
         drawn_from = source(randomness)
-        included = drawn_from.below(self._odds.total, truths.size) < self._odds.raised
+        included = drawn_from.below(self.odds.total, truths.size) < self.odds.raised
         rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
         step = max(1, CELLS_AT_ONCE // self.k)
         for start in range(0, truths.size, step):
@@ -327,17 +368,6 @@ class SubsetSelection(BitRandomizer):
             chosen = _completed(truths[part], included[part], self.k, self._w, drawn_from)
             rows[part] = np.packbits(chosen, axis=1)
         return rows
-
-    def law(self) -> BlanketLaw:
-        """Four kinds of sets, by which of the two answers they contain; one list serves all pairs.
-
-        The blanket gives every set the weight it has for an answer outside it.
-        """
-        k, w = self.k, self._w
-        unit = self._odds.low / ((k - 1) * self._odds.total)
-        one = unit * w * (k - w)
-        both, neither = unit * w * (w - 1), unit * (k - w) * (k - 1 - w)
-        return self._odds.law(one, both, neither, witnesses=lambda: witness_pairs(self._few()))
 
     def _few(self) -> Array:
         """Pr[which of the first three answers are in the set | answer x], for these three x.
@@ -350,8 +380,8 @@ class SubsetSelection(BitRandomizer):
         perm = math.perm
         met = [perm(w, i) * perm(k - w, few - i) / perm(k, few) for i in range(few + 1)]
         fractions = np.array(met)[inside.sum(axis=1)]
-        total = self._odds.total
-        outside, within = (total - self._odds.raised) * k / (k - w), self._odds.raised * k / w
+        total = self.odds.total
+        outside, within = (total - self.odds.raised) * k / (k - w), self.odds.raised * k / w
         return np.asarray(np.where(inside.T == 1, within, outside) * fractions / total)
 
     def table(self) -> Array:
@@ -360,39 +390,11 @@ class SubsetSelection(BitRandomizer):
         large = self.message_bits + math.log2(k) > math.log2(LARGEST_TABLE)
         checks.refuse(large, f"at most {LARGEST_TABLE} answers and sets", k=k)
         sets = np.array(list(itertools.combinations(range(k), w)))
-        total, outside = self._odds.total, self._odds.total - self._odds.raised
+        total, outside = self.odds.total, self.odds.total - self.odds.raised
         weights = np.full((k, len(sets)), outside / (total * math.comb(k - 1, w)))
         columns = np.arange(len(sets))[:, None]
-        weights[sets, columns] = self._odds.raised / (total * math.comb(k - 1, w - 1))
+        weights[sets, columns] = self.odds.raised / (total * math.comb(k - 1, w - 1))
         return weights
-
-    def decode(self, rows: Messages) -> Rows:
-        """The rows as they are; every one has exactly w bits set."""
-        sets = super().decode(rows)
-        sizes = self.support_sizes(sets)
-        checks.every(sizes == self._w, f"sets of {self._w} answers", set=sizes)
-        return sets
-
-    def admissible(self, rows: Rows) -> Flags:
-        """Rows of k bits, w of them set."""
-        return np.asarray(super().admissible(rows) & (self.support_sizes(rows) == self._w))
-
-    @cached_property
-    def _support(self) -> Support:
-        """Of the other answers a set holds w - 1 with the truth, and w without it."""
-        w, total = self._w, self._odds.total
-        others = self._odds.raised * (w - 1) + (total - self._odds.raised) * w
-        return Support(self._odds.raised / total, others / ((self.k - 1) * total))
-
-    @property
-    def _joint(self) -> Span:
-        """Of the other answers a set holds (w - 1)(w - 2) pairs with the truth, w (w - 1) without.
-
-        There is no pair of other answers if there are two answers only.
-        """
-        k, w, true = self.k, self._w, self._support.true
-        pairs = true * (w - 1) * (w - 2) + (1 - true) * w * (w - 1)
-        return pairs / max(1, (k - 1) * (k - 2)), true * (w - 1) / (k - 1)
 
 
 def _completed(

@@ -40,21 +40,28 @@ from shoal.accounting.noise.near_central_histogram import (
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import ShoalError, UnreachableTargetError
 from shoal.mechanisms import shares
+from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
+    ByProfile,
+    Candidate,
     Integers,
+    Mechanism,
+    Parts,
+    Wanted,
+    margins,
+    source,
+)
+from shoal.mechanisms.codec import (
+    Numbered,
     Rows,
+    Uneven,
+    Whole,
     checked_rows,
     decode_integers,
-    integers_of,
+    encode_integers,
 )
-from shoal.mechanisms.envelopes import (
-    AnswerEnvelopes,
-    UnevenMechanism,
-    Whole,
-    checked_messages,
-    margins,
-)
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.mechanisms.histograms import HistogramEstimate
 from shoal.mechanisms.shares import (
     NEGLIGIBLE,
@@ -64,10 +71,10 @@ from shoal.mechanisms.shares import (
     KnownErrors,
     reached,
 )
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
-    Batch,
     Counts,
     Envelopes,
     Estimate,
@@ -90,8 +97,29 @@ _LEAST_TAIL = 1e-9  # of weighted sums of errors
 _FFT = 1e-16  # error of each of their probabilities
 
 
+class Signed(Numbered):
+    """k answers with +, k with −, and a message that says nothing; a slot that is not sent is none.
+
+    Such a slot is the number after the last.
+    """
+
+    outputs: int
+
+    def __init__(self, k: int) -> None:
+        super().__init__(2 * k + 1, spare=True, always_full=True)
+
+    def cells(self, messages: Messages) -> Whole:
+        """How often each answer was sent with + and with −, in this order."""
+        return super().cells(messages)[:-1]
+
+    def used(self, rows: Rows) -> Messages:
+        """The messages of single slots; one that is not sent is an error."""
+        rows = checked_rows(rows, self.message_bytes)
+        return decode_integers(rows, self.message_bytes, self.outputs)
+
+
 @dataclass(frozen=True, kw_only=True)
-class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
+class CarrierHistogram(Mechanism[Estimate]):
     """Counts of k answers with nearly the error of a trusted curator, in envelopes of a service.
 
     ``central_epsilon`` is the rate of the geometric noise of each answer, a = e^−rate, and
@@ -121,11 +149,8 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
     """
 
     name: ClassVar[str] = "near-central-carriers"
-    theorem = "near-central histogram, exact divergence"
-    scope = (
-        "everybody sends the answer and pairs, some a share of the noise, each message by itself; "
-        "the shuffler fills up the batch"
-    )
+    words = texts.CARRIED_NOISE
+    several = True
 
     k: int
     central_epsilon: float
@@ -151,6 +176,30 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         checks.refuse(2 * self.k * self.pairs / self.people > self.most, expected, pairs=self.pairs)
         single = 2 * self.k * noise.single.mean / self.fewest
         checks.refuse(single > self.most, expected, fewest=self.fewest)
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """A message is a bucket and a sign, or says nothing."""
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Signed(self.k),
+            estimator=OfCarried(self),
+        )
+
+    @property
+    def uneven(self) -> Uneven:
+        """Who does not carry noise sends fewer messages than there are slots."""
+        codec = self.codec
+        numbers = encode_integers(np.array([self._nothing, codec.outputs]), codec.message_bytes)
+        padding, absent = (row.tobytes() for row in numbers)
+        return Uneven(self.people, absent, padding, self.records, codec)
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """It is what a survey runs where another near-central histogram was planned."""
+        del wanted
+        return []
 
     @classmethod
     def calibrated(
@@ -208,46 +257,14 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
                 break
         return made.kept(n=n, epsilon=epsilon, delta=delta)
 
-    # Messages: k answers with +, k with −, and one that says nothing
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return 2 * self.k + 1
-
     @property
     def _nothing(self) -> int:
+        """The message that says nothing: the shuffler adds such."""
         return 2 * self.k
 
     def true_message(self, value: int) -> int | None:
         """The answer's number: (answer, +)."""
         return value
-
-    @property
-    def padding(self) -> bytes:
-        """A message that says nothing: the shuffler adds such."""
-        return self._encoded(np.array([self._nothing])).tobytes()
-
-    @property
-    def absent(self) -> bytes:
-        """A slot that is not sent."""
-        empty = self._empty
-        assert empty is not None  # noqa: S101 - there are unused slots
-        return empty.tobytes()
-
-    def admissible(self, rows: Rows) -> Flags:
-        """Messages, and none of the slots that are not sent."""
-        return integers_of(rows, self.message_bytes) < np.uint64(self.outputs)
-
-    def decode_slots(self, rows: Rows) -> Messages:
-        """The messages of single slots; one that is not sent is an error."""
-        rows = checked_rows(rows, self.message_bytes)
-        return decode_integers(rows, self.message_bytes, self.outputs)
-
-    def cells(self, messages: Messages) -> Whole:
-        """How often each answer was sent with + and with −, in this order."""
-        numbers = checked_messages(messages, self.outputs)
-        return np.bincount(numbers, minlength=self.outputs)[:-1].astype(np.int64)
 
     # How they are drawn
 
@@ -300,8 +317,11 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         """An envelope full of one message."""
         return float(self.slots)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        answers = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer, pairs and, of a carrier, a share of the noise, until all slots are full."""
+        answers, bits = category_codes(values, self.k), source(randomness)
         people, everybody = answers.size, np.arange(answers.size)
         carries = shares.coins(self.carriers, people, bits)
         pairs = self._pairs.draw(people, bits)
@@ -323,7 +343,8 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         numbers = np.bincount(owner, minlength=people)
         starts = np.repeat(np.cumsum(numbers) - numbers, numbers)
         fits = np.arange(owner.size) - starts < self.slots
-        return Envelopes(np.concatenate(parts)[order][fits], np.minimum(numbers, self.slots))
+        sizes = np.minimum(numbers, self.slots)
+        return Envelopes(np.concatenate(parts)[order][fits], sizes, self.uneven.filling)
 
     # What the analyzer sees
 
@@ -363,25 +384,19 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
 
     # What that reveals
 
-    def profile(self, n: int) -> NoiseProfile:
-        """The privacy of n honest people's messages, after shuffling, as implemented."""
+    def _profile(self, n: int) -> NoiseProfile:
         present, lost = self._present(checks.count(n=n))
+        noise = {"rate": self.central_epsilon, "pairs": self.pairs, "present": present}
         return NoiseProfile(
-            divergence=self._noise_divergence(present),
+            divergence=Divergence.of(histogram_delta, **noise),
             n=n,
-            theorem=self.theorem,
-            scope=self.scope,
+            theorem="near-central histogram, exact divergence",
+            scope=(
+                "everybody sends the answer and pairs, some a share of the noise, each message by "
+                "itself; the shuffler fills up the batch"
+            ),
             slack=self._slack(n),
             lost=lost + (math.exp(-_RARE) if self.carriers < 1 else 0.0),
-            local_epsilon=self.local_epsilon,
-        )
-
-    def _divergence(self, n: int) -> Divergence:
-        return self._noise_divergence(self._present(n)[0])
-
-    def _noise_divergence(self, present: float) -> Divergence:
-        return Divergence.of(
-            histogram_delta, rate=self.central_epsilon, pairs=self.pairs, present=present
         )
 
     def _present(self, n: int) -> tuple[float, float]:
@@ -408,18 +423,22 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         mean = 2 * self.k * float(_clumpiness(self.central_epsilon)) / self.fewest
         return self._clumps.error + mean * self._clump.error
 
-    # Estimates
-
     def error(self, n: int) -> CarriedDifference:
         """The law of the error of one estimated count of n people."""
         share = self._noise.single.times(1 / self.fewest)
         return CarriedDifference(share, self.carriers, checks.count(n=n))
 
-    def estimate(self, batch: Batch | Counts) -> Estimate:
+
+class OfCarried(AnswerEstimator):
+    """From messages + less messages −; errors of different answers are uncorrelated."""
+
+    def __init__(self, histogram: CarrierHistogram) -> None:
+        self.k, self._law = histogram.k, histogram.error
+
+    def estimate(self, counts: Counts) -> Estimate:
         """Messages + less messages −, as fractions."""
-        counts = self.counted(batch)
         people = counts.cells[: self.k] - counts.cells[self.k :]
-        return HistogramEstimate.of(people, self.error(counts.n), n=counts.n)
+        return HistogramEstimate.of(people, self._law(counts.n), n=counts.n)
 
     def sums(
         self,
@@ -437,7 +456,7 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         direct = sizes + beside**2 <= others + rest**2
         numbers, weights = np.where(direct, sizes, others), np.where(direct, beside, rest)
         left = np.where(direct, 0.0, 1 - estimate.frequencies.sum())
-        error = self.error(estimate.n)
+        error = self._law(estimate.n)
         errors: list[Error] = [
             CarriedSum(error, number, weight)
             if weight % 1
@@ -447,9 +466,10 @@ class CarrierHistogram(AnswerEnvelopes, UnevenMechanism):
         scales = (numbers + weights > 0).astype(np.float64)
         return KnownErrors.of(values + left, errors, n=estimate.n, scales=scales)
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for all answers, whatever their fractions."""
-        return np.full(np.shape(frequencies), self.error(n).variance / n**2)
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self._law(n).variance / n**2)
 
 
 # ---------------------------------------------------------------------------- the law of the error

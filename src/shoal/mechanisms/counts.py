@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,23 +21,33 @@ from shoal.accounting.noise.near_central import (
     near_central_delta,
 )
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import UnreachableTargetError
 from shoal.mechanisms import shares
-from shoal.mechanisms.base import Integers, NumberMechanism, Support, SupportEstimates
-from shoal.mechanisms.envelopes import AnswerEnvelopes, NumberedEnvelopes, Whole, margins
+from shoal.mechanisms import words as texts
+from shoal.mechanisms.base import (
+    ByProfile,
+    Candidate,
+    Integers,
+    Mechanism,
+    Parts,
+    Wanted,
+    margins,
+    source,
+)
+from shoal.mechanisms.codec import Numbered, Whole
+from shoal.mechanisms.estimators import AnswerEstimator, E_co, MeanEstimator, Support, Supported
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import Difference, KnownErrors, LaplaceMean, RareCount
+from shoal.questions.domains import Cells, Interval
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
-    Batch,
     Counts,
     Envelopes,
     Estimate,
     Flags,
     MeanEstimate,
-    Span,
     attributes,
     bounded_numbers,
     category_codes,
@@ -48,19 +57,19 @@ LARGEST_FRACTION = 1 - 2.0**-20
 _ROUNDING = 1e-14
 _NOISE = ("central_epsilon", "shape", "pairs")  # of NearCentralNoise
 _MINUS, _PLUS = 0, 1  # the numbers of the two messages, −1 and +1
+_FEW_LEVELS = (16, 11, 8, 6, 4, 3, 2, 1)  # more than that, and a split sum needs fewer messages
+_LARGEST_ENVELOPE = 20.0  # levels over epsilon: a thousand slots for each of it
 
 
 @dataclass(frozen=True, kw_only=True)
-class _NearCentral(NumberedEnvelopes):
+class _NearCentral(Mechanism[E_co]):
     """Copies of +1, and everybody's share of the noise.
 
     ``central_epsilon`` is that of the discrete Laplace noise, ``shape`` and ``pairs`` describe the
     number of pairs {+1, −1}; ``people`` share all of it. Any more people add more noise.
     """
 
-    theorem = "near-central noise, exact divergence"
-    scope = "everybody sends copies of +1 and a share of the noise, each message by itself"
-    outputs = 2  # −1 and +1
+    several = True
 
     central_epsilon: float
     shape: float
@@ -132,19 +141,22 @@ class _NearCentral(NumberedEnvelopes):
         """Room for the largest number and the largest shares of noise that are ever drawn."""
         return self._copies + 2 * self._single.largest + 2 * self._paired.largest
 
-    def _divergence(self, n: int) -> Divergence:
-        """Exact, of the noise there is.
+    def _profile(self, n: int) -> NoiseProfile:
+        """Exact, of the noise there is; what the tables round off is slack.
 
         More people than share the noise only add to it. With fewer, some of it is missing.
         """
-        noise = asdict(self._noise)
-        if n >= self.people:
-            return Divergence.of(near_central_delta, **noise)
-        return Divergence.of(incomplete_delta, **noise, present=checks.count(n=n) / self.people)
-
-    def _slack(self, n: int) -> float:
-        """What the tables round off."""
-        return min(n, self.people) * (2 * self._single.error + self._paired.error)
+        noise, people = asdict(self._noise), checks.count(n=n)
+        divergence = Divergence.of(near_central_delta, **noise)
+        if people < self.people:
+            divergence = Divergence.of(incomplete_delta, **noise, present=people / self.people)
+        return NoiseProfile(
+            divergence=divergence,
+            n=people,
+            theorem="near-central noise, exact divergence",
+            scope="everybody sends copies of +1 and a share of the noise, each message by itself",
+            slack=min(n, self.people) * (2 * self._single.error + self._paired.error),
+        )
 
     def _sent(self, copies: Whole, bits: Randomness) -> Envelopes:
         """So many messages +1 of each person, and noise; the messages −1 first."""
@@ -154,13 +166,13 @@ class _NearCentral(NumberedEnvelopes):
         kinds = np.tile(np.array([_MINUS, _PLUS], dtype=np.int64), copies.size)
         return Envelopes(np.repeat(kinds, numbers.ravel()), numbers.sum(axis=1))
 
-    def _error(self, n: int) -> Difference:
+    def error(self, n: int) -> Difference:
         """The law of the error of the sum over n people."""
         return Difference(CountLaw.geometric(self._noise.rate).times(n / self.people))
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearCentralCount(_NearCentral, AnswerEnvelopes):
+class NearCentralCount(_NearCentral[Estimate]):
     """Count the answers 1 among 0 and 1, with an error of O(1/epsilon) people.
 
     An answer 1 is sent as a message +1, an answer 0 as none. All people together add geometric
@@ -194,11 +206,26 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
     """
 
     name: ClassVar[str] = "near-central"
-    laplace = True
-    one_error = True
+    words = texts.MARK_AND_NOISE
     _copies = 1
 
     k: int = field(default=2, init=False)
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Of two answers."""
+        two = wanted.domain == Cells(2)
+        return [Candidate(cls.name, calibrated=partial(cls.calibrated))] if two else []
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """The messages are −1 and +1."""
+        return Parts(
+            domain=Cells(2),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(2, spare=True),
+            estimator=OfOnes(self),
+        )
 
     @classmethod
     def calibrated(cls, *, n: int, epsilon: float, delta: float, inflation: float = 1.25) -> Self:
@@ -214,14 +241,35 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         """An envelope full of messages −1 adds itself, and its sender, to the answers 0."""
         return self.slots + 1.0
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        return self._sent(category_codes(values, 2), bits)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """A message +1 for an answer 1, and a share of the noise."""
+        return self._sent(category_codes(values, 2), source(randomness))
 
-    def estimate(self, batch: Batch | Counts) -> Estimate:
+    def true_message(self, value: int) -> int | None:
+        """That of the answer."""
+        return value
+
+
+class OfOnes(AnswerEstimator):
+    """From messages +1 less messages −1: both answers have one error, of discrete Laplace law."""
+
+    k = 2
+    laplace = True
+
+    def __init__(self, count: NearCentralCount) -> None:
+        self._law = count.error
+
+    @property
+    def one_error(self) -> bool:
+        """It is that of the count."""
+        return True
+
+    def estimate(self, counts: Counts) -> Estimate:
         """Messages +1 less messages −1, as the fraction of the answer 1; the rest answered 0."""
-        counts = self.counted(batch)
         ones = (int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])) / counts.n
-        error = self._error(counts.n)
+        error = self._law(counts.n)
         deviation = math.sqrt(error.variance) / counts.n
         return NearCentralFractions(
             np.array([1 - ones, ones]),
@@ -239,7 +287,7 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
         zeros = ((starts <= 0) & (stops > 0)).astype(np.float64)
         ones = np.where(stops > 1, starts <= 1, last)
         ours = zeros + (ones - zeros) * estimate.frequencies[1]
-        error, n = self._error(estimate.n), estimate.n
+        error, n = self._law(estimate.n), estimate.n
         return KnownErrors.of(ours, [error] * ours.size, n=n, scales=np.abs(ones - zeros))
 
     def sums(
@@ -253,17 +301,18 @@ class NearCentralCount(_NearCentral, AnswerEnvelopes):
     ) -> Estimate:
         """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
         assert not np.any(before) and not last  # noqa: S101, PT018
-        error, n = self._error(estimate.n), estimate.n
+        error, n = self._law(estimate.n), estimate.n
         scales = (sizes == 1).astype(np.float64)
         return KnownErrors.of(values, [error] * values.size, n=n, scales=scales)
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for both answers, whatever their fractions."""
-        return np.full(np.shape(frequencies), self._error(n).variance / n**2)
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self._law(n).variance / n**2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearCentralSum(_NearCentral, NumberMechanism):
+class NearCentralSum(_NearCentral[MeanEstimate]):
     """Sum whole numbers from 0 to ``high``, at most 64, with an error of O(high/epsilon).
 
     A number x is sent as x messages +1; the noise is that of :class:`NearCentralCount`, for sums
@@ -303,6 +352,7 @@ class NearCentralSum(_NearCentral, NumberMechanism):
     """
 
     name: ClassVar[str] = "near-central-sum"
+    words = texts.STEPS_AND_NOISE
 
     low: float = 0.0
     high: float
@@ -312,6 +362,34 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         copies = _copies(self.low, self.high, self.levels)
         object.__setattr__(self, "levels" if self.levels is not None else "high", copies)
         super().__post_init__()
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """With as many levels as the messages allow: the more of them, the less rounding."""
+        most = min(wanted.messages, _LARGEST_ENVELOPE * wanted.epsilon)
+        few = [levels for levels in _FEW_LEVELS if levels <= most]
+        if not few:
+            return [Candidate(cls.name, remark="an envelope would need too many slots")]
+        made = partial(cls._allowed, few, wanted.messages, **wanted.domain.arguments)
+        return [Candidate(cls.name, calibrated=made)]
+
+    @classmethod
+    def _allowed(cls, few: list[int], most: float, **target: float) -> Self:
+        for levels in few:
+            made = cls.calibrated(levels=levels, **target)  # type: ignore[arg-type]  # n is whole
+            if made.messages <= most:
+                break
+        return made
+
+    @cached_property
+    def parts(self) -> Parts[MeanEstimate]:
+        """The messages are −1 and +1."""
+        return Parts(
+            domain=Interval(self.low, self.high, whole=self.levels is None),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(2, spare=True),
+            estimator=OfSteps(self),
+        )
 
     @classmethod
     def calibrated(
@@ -334,6 +412,11 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         return int(self.high) if self.levels is None else self.levels
 
     @property
+    def rate(self) -> float:
+        """The noise has Pr[Z = z] ∝ e^(−rate |z|), in steps."""
+        return self._noise.rate
+
+    @property
     def step(self) -> float:
         """What one message is worth."""
         return (self.high - self.low) / self._copies
@@ -343,7 +426,11 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         """An envelope full of one message, and the lower bound that every sender counts for."""
         return self.step * self.slots + abs(self.low)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """As many messages +1 as the number has steps, and a share of the noise."""
+        bits = source(randomness)
         if self.levels is not None:
             return self._sent(rounded(values, self.low, self.high, self.levels, bits), bits)
         numbers = bounded_numbers(values, self.low, self.high)
@@ -352,35 +439,29 @@ class NearCentralSum(_NearCentral, NumberMechanism):
         checks.everybody(whole == numbers, expected, value=numbers)
         return self._sent(whole.astype(np.int64), bits)
 
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """Both bounds and the middle; whole numbers if nothing is rounded."""
-        if self.levels is not None:
-            return super().trial_inputs()
-        return tuple(dict.fromkeys((0, int(self.high), int(self.high) // 2)))
 
-    def check_input(self, value: Hashable) -> None:
-        """Refuse what is not between the bounds, or not a whole number if nothing is rounded."""
-        super().check_input(value)
-        whole = float(value).is_integer()  # type: ignore[arg-type]  # a number
-        expected = f"whole numbers from {self.low:g} to {self.high:g}, as declared"
-        checks.refuse(self.levels is None and not whole, expected, inputs=value)
+class OfSteps(MeanEstimator):
+    """From messages +1 less messages −1, in steps."""
 
-    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
+    def __init__(self, made: NearCentralSum) -> None:
+        self._sum = made
+
+    def estimate(self, counts: Counts) -> MeanEstimate:
         """Messages +1 less messages −1, divided by the number of people."""
-        counts = self.counted(batch)
-        n, total = counts.n, int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
-        if self.levels is not None:
-            unit = self.step / n
+        made, n = self._sum, counts.n
+        total = int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
+        if made.levels is not None:
+            unit = made.step / n
             return LaplaceMean.noisy(
-                self.low + unit * total, n=n, unit=unit, rate=self._noise.rate, people=self.people
+                made.low + unit * total, n=n, unit=unit, rate=made.rate, people=made.people
             )
-        error = self._error(n)
+        error = made.error(n)
         return NearCentralMean(total / n, math.sqrt(error.variance) / n, n, error=error)
 
-    def variance(self, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """The same whatever the numbers are, but for the rounding, which is at its worst here."""
-        rounding = 0.0 if self.levels is None else n / 4
-        return (self.step / n) ** 2 * (self._error(n).variance + rounding)
+        rounding = 0.0 if self._sum.levels is None else n / 4
+        return (self._sum.step / n) ** 2 * (self._sum.error(n).variance + rounding)
 
 
 def _copies(low: float, high: float, levels: int | None) -> int:
@@ -419,7 +500,7 @@ class NearCentralMean(MeanEstimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FairCoins(AnswerEnvelopes, SupportEstimates):
+class FairCoins(Mechanism[Estimate]):
     """Send the answer, 0 or 1, or with probability ``coins`` a fair coin instead.
 
     One message per person: this is randomized response that lies with probability coins/2, and the
@@ -450,11 +531,8 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
     """
 
     name: ClassVar[str] = "coins"
-    theorem = "fair coins, exact divergence or privacy blanket"
-    scope = "everybody sends one bit that is sometimes a coin"
-    messages = 1.0
-    slots = 1
-    always_full = True
+    words = texts.COIN
+    several = True
 
     coins: float
     k: int = field(default=2, init=False)
@@ -464,6 +542,25 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
         expected = "coins < 1 by 1e-6 at least: almost nothing of the answers would be left"
         checks.refuse(self.coins > LARGEST_FRACTION, expected, coins=self.coins)
         object.__setattr__(self, "coins", shares.rounded_up(self.coins))
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Of two answers."""
+        two = wanted.domain == Cells(2)
+        return [Candidate(cls.name, calibrated=partial(cls.calibrated))] if two else []
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """The estimate of the answer 1 is (Σy − n coins/2)/(n − n coins)."""
+        lie = self.coins / 2
+        # log((1 − q)/q) with q = coins/2, rounded up.
+        local = (math.log1p(-lie) - math.log(lie)) * (1 + _ROUNDING) + _ROUNDING
+        return Parts(
+            domain=Cells(2),
+            privacy=ByProfile(self._profile, local_epsilon=local),
+            codec=Numbered(2, spare=True, always_full=True),
+            estimator=Supported(2, Support(1 - lie, lie), joint=(0.0, 0.0)),
+        )
 
     @classmethod
     def calibrated(cls, *, n: int, epsilon: float, delta: float) -> Self:
@@ -478,12 +575,6 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
         return cls(coins=coins).kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def local_epsilon(self) -> float:
-        """log((1 − q)/q) with q = coins/2, rounded up."""
-        lie = self.coins / 2
-        return (math.log1p(-lie) - math.log(lie)) * (1 + _ROUNDING) + _ROUNDING
-
-    @property
     def integers(self) -> Integers:
         """The probability of a coin, of 2^52."""
         return {"coins": shares.numerator(self.coins), "bits": shares.BITS}
@@ -493,20 +584,24 @@ class FairCoins(AnswerEnvelopes, SupportEstimates):
         """One message, where the estimate expects some coins."""
         return (1 - self.coins / 2) / (1 - self.coins)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        sent = category_codes(values, 2).copy()
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number."""
+        return value
+
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer, or a coin."""
+        sent, bits = category_codes(values, 2).copy(), source(randomness)
         replaced = np.flatnonzero(shares.coins(self.coins, sent.size, bits))
         sent[replaced] = bits.bits(replaced.size)
         return Envelopes(sent, np.ones(sent.size, dtype=np.int64))
 
-    def _divergence(self, n: int) -> Divergence:
-        return Divergence.of(binary_delta, n=n, lam=self.coins * n)
-
-    @property
-    def _support(self) -> Support:
-        """The estimate of the answer 1 is (Σy − n coins/2)/(n − n coins)."""
-        return Support(1 - self.coins / 2, self.coins / 2)
-
-    @property
-    def _joint(self) -> Span:
-        return 0.0, 0.0
+    def _profile(self, n: int) -> NoiseProfile:
+        return NoiseProfile(
+            divergence=Divergence.of(binary_delta, n=n, lam=self.coins * n),
+            n=checks.count(n=n),
+            theorem="fair coins, exact divergence or privacy blanket",
+            scope="everybody sends one bit that is sometimes a coin",
+            local_epsilon=self.local_epsilon,
+        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,31 +22,27 @@ from shoal.accounting.noise.dummies import (
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import hashing, shares
-from shoal.mechanisms.base import AnswerMechanism, Integers, Rows, checked_rows
-from shoal.mechanisms.envelopes import (
-    AnswerEnvelopes,
-    MultiMessageMechanism,
-    NumberedEnvelopes,
-    Whole,
-    ragged,
+from shoal.mechanisms import words as texts
+from shoal.mechanisms.base import (
+    ByProfile,
+    Candidate,
+    Integers,
+    Mechanism,
+    Parts,
+    Wanted,
+    source,
 )
-from shoal.mechanisms.partitioned import PartitionedAnswers, Partitions
+from shoal.mechanisms.codec import Numbered, Whole, ragged
+from shoal.mechanisms.estimators import AnswerEstimator, Gap
+from shoal.mechanisms.partitioned import OfAllAnswers, PartitionedAnswers, Partitions
 from shoal.mechanisms.shares import NoisyCounts
-from shoal.randomness import Randomness
-from shoal.values import (
-    Array,
-    Batch,
-    Counts,
-    Envelopes,
-    Estimate,
-    Flags,
-    Messages,
-    Span,
-    category_codes,
-)
+from shoal.questions.domains import Cells
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Span, category_codes
 
 MOST_DUMMIES = 100_000.0
 MOST_EVALUATIONS = 1 << 34
+_BUCKETS = (256, 1024, 4096, 16384, 65536)  # of hash functions that a planner tries
 _MANY = 1 << 20  # buckets, where two answers hardly ever share one
 _MOST_TRIES = 24
 _WASTED = 0.05  # of delta: so close below the target is close enough
@@ -54,31 +50,37 @@ _AIM = 0.02
 _SLOPE = 0.65  # of log(1/delta), per relative change of the dummies: measured
 
 
-@dataclass(frozen=True, kw_only=True)
-class AmongDummies(MultiMessageMechanism):
-    """The truth and ``dummies`` further messages on average, whatever a message is.
+@dataclass(frozen=True)
+class Dummies:
+    """So many messages on average beside a true one: of ⌊ρ⌋ everybody sends each.
 
-    Of ⌊ρ⌋ dummies everybody sends each, and one more with probability ρ − ⌊ρ⌋.
+    And one more with probability ρ − ⌊ρ⌋, a multiple of 2^-52.
     """
 
-    dummies: float
+    rho: float
 
-    def __post_init__(self) -> None:
-        checks.positive(dummies=self.dummies)
+    @classmethod
+    def checked(cls, dummies: float) -> float:
+        """The number of dummies that is drawn: not fewer."""
+        checks.positive(dummies=dummies)
         expected = f"at most {MOST_DUMMIES:g} dummies per person (more people need fewer each)"
-        checks.refuse(self.dummies > MOST_DUMMIES, expected, dummies=self.dummies)
-        exact = math.floor(self.dummies) + shares.rounded_up(self.dummies % 1.0)
-        object.__setattr__(self, "dummies", float(exact))
+        checks.refuse(dummies > MOST_DUMMIES, expected, dummies=dummies)
+        return float(math.floor(dummies) + shares.rounded_up(dummies % 1.0))
 
     @property
     def always(self) -> int:
         """So many dummies everybody sends, and perhaps one more."""
-        return math.floor(self.dummies)
+        return math.floor(self.rho)
 
     @property
     def sometimes(self) -> float:
         """The probability of one more."""
-        return self.dummies - self.always
+        return self.rho - self.always
+
+    @property
+    def most(self) -> int:
+        """As many as anybody sends."""
+        return math.ceil(self.rho)
 
     @property
     def integers(self) -> Integers:
@@ -86,10 +88,39 @@ class AmongDummies(MultiMessageMechanism):
         more = shares.numerator(self.sometimes)
         return {"always": self.always, "sometimes": more, "bits": shares.BITS}
 
+    def added(self, truths: int, randomness: Randomness) -> Whole:
+        """How many dummies each of so many truths has."""
+        added = np.full(truths, self.always, dtype=np.int64)
+        if self.sometimes:
+            added += shares.coins(self.sometimes, truths, randomness)
+        return added
+
+    def noise(self, outputs: int) -> float:
+        """Variance of the dummies that one person adds to one of so many outputs."""
+        return float(self.spread(1 / outputs, 1 / outputs))
+
+    def spread(self, mean: Array | float, square: Array | float) -> Array | float:
+        """Variance of what one person's dummies count, if each does so much on average."""
+        return self.always * (square - mean**2) + self.sometimes * (
+            square - self.sometimes * mean**2
+        )
+
+
+class AmongDummies(Mechanism[Estimate]):
+    """The truth and ``dummies`` further messages on average, whatever a message is."""
+
+    several = True
+    dummies: float
+
+    @cached_property
+    def added(self) -> Dummies:
+        """What is sent beside the truth."""
+        return Dummies(self.dummies)
+
     @property
-    def always_full(self) -> bool:
-        """Whether everybody sends the same number of dummies."""
-        return not self.sometimes
+    def integers(self) -> Integers:
+        """Those of the dummies."""
+        return self.added.integers
 
     @property
     def messages(self) -> float:
@@ -99,28 +130,11 @@ class AmongDummies(MultiMessageMechanism):
     @property
     def slots(self) -> int:
         """The truth and as many dummies as anybody sends."""
-        return 1 + math.ceil(self.dummies)
-
-    def _added(self, truths: int, randomness: Randomness) -> Whole:
-        """How many dummies each of so many truths has."""
-        added = np.full(truths, self.always, dtype=np.int64)
-        if self.sometimes:
-            added += shares.coins(self.sometimes, truths, randomness)
-        return added
-
-    def _noise(self, outputs: int) -> float:
-        """Variance of the dummies that one person adds to one of so many outputs."""
-        return float(self._spread(1 / outputs, 1 / outputs))
-
-    def _spread(self, mean: Array | float, square: Array | float) -> Array | float:
-        """Variance of what one person's dummies count, if each does so much on average."""
-        return self.always * (square - mean**2) + self.sometimes * (
-            square - self.sometimes * mean**2
-        )
+        return 1 + self.added.most
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniformDummies(AmongDummies, AnswerEnvelopes):
+class UniformDummies(AmongDummies):
     """Send the answer, and ``dummies`` answers on average drawn at random.
 
     Of ⌊ρ⌋ dummies and one more with probability ρ − ⌊ρ⌋ each is uniform on the k answers.
@@ -150,14 +164,25 @@ class UniformDummies(AmongDummies, AnswerEnvelopes):
     """
 
     name: ClassVar[str] = "dummies"
-    theorem = "uniform dummies, exact divergence"
-    scope = "everybody sends the truth among uniform dummies, each message by itself"
+    words = texts.AMONG_DUMMIES
 
+    dummies: float
     k: int
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2)
-        super().__post_init__()
+        object.__setattr__(self, "dummies", Dummies.checked(self.dummies))
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Messages are numbers of answers."""
+        full = not self.added.sometimes
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(self.k, spare=True, always_full=full),
+            estimator=LessDummies(self.k, self.added),
+        )
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
@@ -170,34 +195,53 @@ class UniformDummies(AmongDummies, AnswerEnvelopes):
         """All slots filled with one answer, where the estimate expects dummies."""
         return self.slots - self.dummies / self.k
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        truths = category_codes(values, self.k)
-        added = self._added(truths.size, bits)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer, and dummies drawn at random."""
+        truths, bits = category_codes(values, self.k), source(randomness)
+        added = self.added.added(truths.size, bits)
         drawn = bits.below(self.k, int(added.sum())).astype(np.int64)
         return ragged(truths, drawn, added)
 
-    def _divergence(self, n: int) -> Divergence:
-        return Divergence.of(dummies_delta, n=n, k=self.k, rho=self.dummies)
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number."""
+        return value
 
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Counts less the dummies expected."""
-        counts = self.counted(batch)
-        always = (counts.n * self.always, 1 / self.k)
-        return NoisyCounts.of(
-            counts.cells, (always, (counts.n, self.sometimes / self.k)), n=counts.n
+    def _profile(self, n: int) -> NoiseProfile:
+        return NoiseProfile(
+            divergence=Divergence.of(dummies_delta, n=n, k=self.k, rho=self.dummies),
+            n=checks.count(n=n),
+            theorem="uniform dummies, exact divergence",
+            scope="everybody sends the truth among uniform dummies, each message by itself",
         )
+
+
+@dataclass(frozen=True)
+class LessDummies(AnswerEstimator):
+    """Counts of k answers less the dummies expected."""
+
+    k: int
+    dummies: Dummies
+
+    def estimate(self, counts: Counts) -> Estimate:
+        """Counts less the dummies expected."""
+        always = (counts.n * self.dummies.always, 1 / self.k)
+        sometimes = (counts.n, self.dummies.sometimes / self.k)
+        return NoisyCounts.of(counts.cells, (always, sometimes), n=counts.n)
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of the dummies alone."""
-        return self._spread(total / self.k, squares / self.k) + 0 * own
+        return self.dummies.spread(total / self.k, squares / self.k) + 0 * own
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""
-        return np.full(np.shape(frequencies), self._noise(self.k) / n)
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self.dummies.noise(self.k) / n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HashedDummies(AmongDummies, AnswerMechanism):
+class HashedDummies(AmongDummies):
     """Send a hash function with the answer's bucket, and ``dummies`` of them with random buckets.
 
     Every message has a function of its own, ``h(x) = ((u x + v) mod p) mod buckets`` as in
@@ -231,15 +275,48 @@ class HashedDummies(AmongDummies, AnswerMechanism):
     """
 
     name: ClassVar[str] = "hashed-dummies"
-    theorem = "hashed dummies, exact divergence given the collision"
-    scope = "everybody sends a hashed truth among hashed dummies, each message by itself"
+    words = texts.AMONG_HASHED
 
+    dummies: float
     k: int
     buckets: int
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2, buckets=2)
-        super().__post_init__()
+        object.__setattr__(self, "dummies", Dummies.checked(self.dummies))
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """With several numbers of buckets, if there are more answers than people."""
+        k, n = wanted.domain.arguments["k"], wanted.n
+        if k <= n:
+            return []
+        if n * k > hashing.LARGEST_DECODING:
+            remark = f"decoding tries {k:,} answers on each of {n:,} messages"
+            return [Candidate(cls.name, remark=remark)]
+        made = partial(partial, cls.calibrated, k=k)
+        return [Candidate(cls.name, calibrated=made(buckets=b)) for b in _BUCKETS if b < k]
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Messages are those of local hashing, unused slots are zeros."""
+        full = not self.added.sometimes
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=hashing.Hashed(
+                self.buckets,
+                self._keys,
+                lambda: np.arange(self.k),
+                spare=True,
+                always_full=full,
+                most=MOST_EVALUATIONS,
+            ),
+            estimator=LessHashed(self),
+        )
+
+    def _keys(self, answers: npt.ArrayLike) -> Words:
+        return category_codes(answers, self.k).astype(np.uint64)
 
     @classmethod
     def calibrated(
@@ -276,17 +353,6 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         return {**super().integers, "buckets": self.buckets}
 
     @property
-    def message_bits(self) -> float:
-        """log2 of p(p - 1) functions and of the buckets."""
-        functions = math.log2(hashing.PRIME) + math.log2(hashing.PRIME - 1)
-        return functions + math.log2(self.buckets)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of u, v and the bucket."""
-        return hashing.row_bytes(self.buckets)
-
-    @property
     def influence(self) -> float:
         """All slots filled with messages that support one answer, where fewer are expected."""
         return self.reach[1]
@@ -298,9 +364,12 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         least, largest = ((n - expected) / (1 - self.collision) for n in (0, self.slots))
         return least, largest
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        keys = category_codes(values, self.k).astype(np.uint64)
-        sizes = 1 + self._added(keys.size, bits)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer's bucket of a function of its own, and dummies with functions of theirs."""
+        keys, bits = self._keys(values), source(randomness)
+        sizes = 1 + self.added.added(keys.size, bits)
         truths = np.cumsum(sizes) - sizes
         total = int(sizes.sum())
         u, v = hashing.drawn_functions(total, bits)
@@ -310,10 +379,15 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         hashing.fill_rows(rows, (u, v), sent.view(np.int64), self.buckets)
         return Envelopes(rows, sizes)
 
-    def _divergence(self, n: int) -> Divergence:
+    def _profile(self, n: int) -> NoiseProfile:
         """Of the messages that tell two answers apart, exact but for collisions."""
         hashes = {"buckets": self.buckets, "collision": self.collision}
-        return Divergence.of(hashed_dummies_delta, n=n, **hashes, rho=self.dummies)
+        return NoiseProfile(
+            divergence=Divergence.of(hashed_dummies_delta, n=n, **hashes, rho=self.dummies),
+            n=checks.count(n=n),
+            theorem="hashed dummies, exact divergence given the collision",
+            scope="everybody sends a hashed truth among hashed dummies, each message by itself",
+        )
 
     def support(self, reports: Envelopes | Batch, candidates: npt.ArrayLike) -> Counts:
         """How many messages support each candidate.
@@ -324,28 +398,8 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         if people is None:
             expected = "a batch that says how many people sent it (shoal.shuffle makes one)"
             raise InvalidArgumentError("reports", repr(reports), expected)
-        return Counts(self._cells(reports.messages, category_codes(candidates, self.k)), people)
-
-    def cells(self, messages: Messages) -> Whole:
-        """How many messages support each of the k answers, if that is not too much work."""
-        expected = f"messages x answers <= {MOST_EVALUATIONS} (estimate_of takes candidates)"
-        checks.refuse(self.k * len(messages) > MOST_EVALUATIONS, expected, k=self.k)
-        return self._cells(messages, np.arange(self.k, dtype=np.int64))
-
-    def _cells(self, messages: Messages, candidates: Whole) -> Whole:
-        parts = hashing.row_parts(messages, self.buckets)
-        return hashing.supports(parts, candidates.astype(np.uint64), self.buckets)
-
-    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
-        """The answers that a message's function sends to its bucket."""
-        return hashing.supported(messages, np.array(inputs, dtype=np.uint64), self.buckets)
-
-    def gap_estimator(self, first: int, second: int) -> None:
-        """None: there are too many answers to estimate all of them in every run."""
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Supports of all k answers, less those expected of dummies and of other answers."""
-        return self._estimate(self.counted(batch))
+        parts = hashing.row_parts(reports.messages, self.buckets)
+        return Counts(hashing.supports(parts, self._keys(candidates), self.buckets), people)
 
     def estimate_of(self, batch: Batch | Counts, candidates: npt.ArrayLike) -> Estimate:
         """The same of the candidates only, in their order; counts are those of :meth:`support`."""
@@ -353,11 +407,24 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         counts = batch if isinstance(batch, Counts) else self.support(batch, chosen)
         expected = f"counts of {chosen.size} candidates"
         checks.refuse(counts.cells.size != chosen.size, expected, counts=counts.cells.size)
-        return self._estimate(self.counted(counts))
+        return self.estimate(counts)
 
-    def _estimate(self, counts: Counts) -> Estimate:
+
+class LessHashed(AnswerEstimator):
+    """Supports of answers, less those expected of dummies and of other answers."""
+
+    def __init__(self, made: HashedDummies) -> None:
+        self.k, self.dummies, self.buckets = made.k, made.added, made.buckets
+        self.collision, self.reach = made.collision, made.reach
+
+    def gap(self, first: int, second: int) -> Gap | None:  # noqa: ARG002
+        """None: there are too many answers to estimate all of them in every run."""
+        return None
+
+    def estimate(self, counts: Counts) -> Estimate:
+        """Of the answers that were looked for, in their order."""
         n, c = counts.n, self.collision
-        fractions = (counts.cells / n - self.dummies / self.buckets - c) / (1 - c)
+        fractions = (counts.cells / n - self.dummies.rho / self.buckets - c) / (1 - c)
         nobody, everybody = self.variance([0.0, 1.0], n=n).tolist()
         errors = np.sqrt(np.clip(self.variance(fractions, n=n), everybody, nobody))
         step = 1 / (n * (1 - c))
@@ -377,30 +444,13 @@ class HashedDummies(AmongDummies, AnswerMechanism):
         c, buckets = self.collision, self.buckets
         square = (squares + (total**2 - squares) * c) / buckets
         shared = c * (1 - c) * (total - own) ** 2
-        return np.asarray((self._spread(total / buckets, square) + shared) / (1 - c) ** 2)
+        return np.asarray((self.dummies.spread(total / buckets, square) + shared) / (1 - c) ** 2)
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Of the dummies, and of the other answers in the same bucket."""
-        f, c = np.asarray(frequencies, dtype=np.float64), self.collision
-        return (self._noise(self.buckets) + (1 - f) * c * (1 - c)) / (n * (1 - c) ** 2)
-
-    @property
-    def _empty(self) -> Rows:
-        """Zeros, which no message is."""
-        return np.zeros((1, self.message_bytes), dtype=np.uint8)
-
-    def _encoded(self, messages: Messages) -> Rows:
-        hashing.row_parts(messages, self.buckets)
-        return np.asarray(messages, dtype=np.uint8)
-
-    def _decoded(self, rows: Rows) -> Messages:
-        return self._encoded(rows)
-
-    def admissible(self, rows: Rows) -> Flags:
-        """A function of the family and a bucket, or the zeros of an empty slot if there are any."""
-        slots = checked_rows(rows, self.message_bytes)
-        sent = hashing.admissible_rows(slots, self.buckets)
-        return sent if self.always_full else sent | ~self._used(slots)
+        f = np.asarray([] if frequencies is None else frequencies, dtype=np.float64)
+        c, noise = self.collision, self.dummies.noise(self.buckets)
+        return (noise + (1 - f) * c * (1 - c)) / (n * (1 - c) ** 2)
 
 
 def _collision(buckets: int) -> float:
@@ -409,7 +459,7 @@ def _collision(buckets: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
+class PartitionedDummies(PartitionedAnswers):
     """For every partition send the bin of the answer, and ``dummies`` bins on average at random.
 
     A message (g, y) says that y is a bin of partition g. The messages of a partition are the
@@ -430,9 +480,9 @@ class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
     """
 
     name: ClassVar[str] = "partitioned-dummies"
-    theorem = "uniform dummies, exact divergence"
-    scope = "everybody sends the true bins among uniform dummies, each message by itself"
+    several = True
 
+    dummies: float
     k: int
     symbols: int
     partitions: int = 1
@@ -440,7 +490,28 @@ class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        AmongDummies.__post_init__(self)
+        object.__setattr__(self, "dummies", Dummies.checked(self.dummies))
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Messages are bins of all partitions."""
+        full = not self.added.sometimes
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(self.layout.cells, spare=True, always_full=full),
+            estimator=OfAllAnswers(self.name, self.k),
+        )
+
+    @cached_property
+    def added(self) -> Dummies:
+        """What is sent beside the truth, for every partition."""
+        return Dummies(self.dummies)
+
+    @property
+    def integers(self) -> Integers:
+        """Those of the dummies."""
+        return self.added.integers
 
     @classmethod
     def calibrated(
@@ -466,7 +537,7 @@ class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
         made = partial(cls, k=k, symbols=symbols, partitions=partitions, coins=coins)
 
         def excess(dummies: float) -> float:
-            reached = made(dummies=dummies).profile(n).divergence(epsilon)
+            reached = made(dummies=dummies)._profile(n).divergence(epsilon)  # noqa: SLF001
             return math.log(reached / delta) if reached > 0 else -math.inf
 
         dummies = guess if rounds == 1 else _least(excess, guess, -math.log(delta))
@@ -475,38 +546,42 @@ class PartitionedDummies(PartitionedAnswers, AmongDummies, NumberedEnvelopes):
     @property
     def messages(self) -> float:
         """The truth and the dummies of every partition."""
-        return self.partitions * super().messages
+        return self.partitions * (1 + self.dummies)
 
     @property
     def slots(self) -> int:
         """The truth and as many dummies as anybody sends, for every partition."""
-        return self.partitions * super().slots
+        return self.partitions * (1 + self.added.most)
 
     @property
     def influence(self) -> float:
         """All slots filled with bins of one answer, in multiples of what an honest person adds."""
         return self.slots / self.partitions - self.dummies / self.symbols
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        answers = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The true bins, and dummies of every partition."""
+        answers, bits = category_codes(values, self.k), source(randomness)
         truths = self.layout.places[:, answers].T.ravel()
-        added = self._added(truths.size, bits)
+        added = self.added.added(truths.size, bits)
         drawn = bits.below(self.symbols, int(added.sum())).astype(np.int64)
         starts = np.tile(self.symbols * np.arange(self.partitions), answers.size)
         sent = ragged(truths, drawn + np.repeat(starts, added), added)
         sizes = sent.sizes.reshape(answers.size, self.partitions).sum(axis=1)
         return Envelopes(sent.messages, sizes)
 
-    def profile(self, n: int) -> NoiseProfile:
+    def _profile(self, n: int) -> NoiseProfile:
         """One partition's exact divergence, composed for as many as may part two answers."""
-        profile = super().profile(n)
-        composed = f"{self.theorem}, composed as privacy loss distributions"
-        return replace(profile, theorem=composed) if _rounds(self.layout) > 1 else profile
-
-    def _divergence(self, n: int) -> Divergence:
-        rounds = _rounds(self.layout)
-        return Divergence.of(
-            partitioned_delta, n=n, symbols=self.symbols, rho=self.dummies, rounds=rounds
+        rounds, theorem = _rounds(self.layout), "uniform dummies, exact divergence"
+        composed = f"{theorem}, composed as privacy loss distributions"
+        return NoiseProfile(
+            divergence=Divergence.of(
+                partitioned_delta, n=n, symbols=self.symbols, rho=self.dummies, rounds=rounds
+            ),
+            n=checks.count(n=n),
+            theorem=composed if rounds > 1 else theorem,
+            scope="everybody sends the true bins among uniform dummies, each message by itself",
         )
 
 

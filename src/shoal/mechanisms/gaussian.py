@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, getcontext, localcontext
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,23 +35,28 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms.base import (
+    ByLaw,
+    ByProfile,
+    Candidate,
     Codes,
-    NumberedMessages,
-    NumberRandomizer,
+    Mechanism,
+    Parts,
+    Wanted,
     source,
 )
+from shoal.mechanisms.codec import Numbered
+from shoal.mechanisms.estimators import MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.vectors import NORM_TOLERANCE, CoordinateMessages, vector_rows
+from shoal.mechanisms.vectors import NORM_TOLERANCE, Coordinates, vector_rows
+from shoal.questions.domains import Ball, Interval
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
-    Batch,
     Counts,
     Flags,
     MeanEstimate,
     Messages,
     Noise,
-    Span,
     VectorEstimate,
 )
 
@@ -151,7 +156,7 @@ class NormalNoise(Noise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(NumberedMessages, NumberRandomizer):
+class Gaussian(Mechanism[MeanEstimate]):
     """Add Gaussian noise of standard deviation ``sigma``, in the units of the bounds.
 
     A report has no finite local epsilon: a number far out may have come from one end only. What it
@@ -195,6 +200,17 @@ class Gaussian(NumberedMessages, NumberRandomizer):
         expected = f"sigma from {least:g} to {most:g} (2^-16 to 2^10 times the range)"
         checks.refuse(not least <= self.sigma <= most, expected, sigma=self.sigma)
 
+    @cached_property
+    def parts(self) -> Parts[MeanEstimate]:
+        """The law is that of the continuous noise, of which a report is a function."""
+        return Parts(
+            domain=Interval(self.low, self.high),
+            # Infinite: see the class. By itself a report has the Gaussian mechanism's epsilon.
+            privacy=ByLaw(math.inf, lambda: self._law, alone=self.alone),
+            codec=Numbered(self.levels + 2 * self._beyond),
+            estimator=AroundMean(self),
+        )
+
     @classmethod
     def calibrated(
         cls, *, n: int, epsilon: float, delta: float, low: float = 0.0, high: float = 1.0
@@ -232,11 +248,6 @@ class Gaussian(NumberedMessages, NumberRandomizer):
             return error > high - low
         return PrivacyProfile(made.law(), n).within(delta).delta(epsilon) <= delta
 
-    @property
-    def local_epsilon(self) -> float:
-        """Infinite: see the class."""
-        return math.inf
-
     def alone(self, delta: float) -> float:
         """The epsilon that a report has by itself at this delta: the Gaussian mechanism's."""
         return gaussian.epsilon((self.high - self.low) / self.sigma, delta)
@@ -260,15 +271,6 @@ class Gaussian(NumberedMessages, NumberRandomizer):
         """Points of the grid beyond either bound that a message can say."""
         return math.ceil(_REACH * self.sigma / self.step)
 
-    @property
-    def outputs(self) -> int:
-        """Points within the bounds and nine sigma beyond."""
-        return self.levels + 2 * self._beyond
-
-    def law(self) -> BlanketLaw:
-        """The law of the continuous noise, of which a report is a function."""
-        return self._law
-
     @cached_property
     def _law(self) -> BlanketLaw:
         noise, step = Normal(self.sigma / (self.high - self.low)), 1 / (self.levels - 1)
@@ -279,13 +281,13 @@ class Gaussian(NumberedMessages, NumberRandomizer):
         drawn = source(randomness)
         levels = rounded(values, self.low, self.high, self.levels - 1, drawn)
         points = levels + self._noise.draw(levels.size, drawn) + self._beyond
-        return np.asarray(np.clip(points, 0, self.outputs - 1))
+        return np.asarray(np.clip(points, 0, self.levels + 2 * self._beyond - 1))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array | None:
         """Mixtures of the rows of the two levels that a number is rounded to."""
         places = (np.array(inputs, dtype=np.float64) - self.low) / self.step
         below = np.minimum(np.floor(places), self.levels - 2)
-        edges = np.arange(1, self.outputs) - self._beyond - 0.5
+        edges = np.arange(1, self.levels + 2 * self._beyond) - self._beyond - 0.5
         normal = Normal(self.sigma / self.step)
         rows = []
         for level in (below, below + 1):
@@ -295,36 +297,36 @@ class Gaussian(NumberedMessages, NumberRandomizer):
         upwards = (places - below)[:, None]
         return np.asarray((1 - upwards) * rows[0] + upwards * rows[1])
 
-    @property
-    def _variances(self) -> tuple[float, float]:
-        """Least and largest variance of one report, in steps: rounded twice, once at random."""
-        least = (self.sigma / self.step) ** 2 + 1 / 12
-        return least, least + 1 / 4
 
-    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
+class AroundMean(MeanEstimator):
+    """The mean of numbers with Gaussian noise, from the points of the grid that were sent."""
+
+    def __init__(self, noise: Gaussian) -> None:
+        self.low, self.step = noise.low, noise.step
+        self._beyond = math.ceil(_REACH * noise.sigma / noise.step)
+        # Least and largest variance of one report, in steps: rounded twice, once at random.
+        self._least = (noise.sigma / noise.step) ** 2 + 1 / 12
+        self._most = self._least + 1 / 4
+        # The first and the last point that a message can say.
+        beyond = self._beyond * noise.step
+        self.reach = noise.low - beyond, noise.high + beyond
+
+    def estimate(self, counts: Counts) -> MeanEstimate:
         """Unbiased estimate of the mean; its standard error counts noise and rounding."""
-        counts = self.counted(batch)
-        points = np.arange(self.outputs) - self._beyond
+        points = np.arange(counts.cells.size) - self._beyond
         mean = float(counts.cells @ points / counts.n)
-        least, most = self._variances
         spread = float(counts.cells @ (points - mean) ** 2) / max(counts.n - 1, 1)
-        error = self.step * math.sqrt(min(max(spread, least), most) / counts.n)
-        noise = NormalNoise(self.step, self.step * math.sqrt(most))
+        error = self.step * math.sqrt(min(max(spread, self._least), self._most) / counts.n)
+        noise = NormalNoise(self.step, self.step * math.sqrt(self._most))
         return MeanEstimate(self.low + self.step * mean, error, counts.n, noise=noise)
 
-    @property
-    def reach(self) -> Span | None:
-        """The first and the last point that a message can say."""
-        beyond = self._beyond * self.step
-        return self.low - beyond, self.high + beyond
-
-    def variance(self, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest variance of the estimated mean of n people, over their data."""
-        return self.step**2 * self._variances[1] / checks.count(n=n)
+        return self.step**2 * self._most / checks.count(n=n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianVectors(CoordinateMessages):
+class GaussianVectors(Mechanism[VectorEstimate]):
     """Add Gaussian noise of standard deviation ``sigma`` to every coordinate.
 
     Takes vectors that are at most ``norm`` long; sigma is in the same units. Others may be anywhere
@@ -369,6 +371,22 @@ class GaussianVectors(CoordinateMessages):
         checks.refuse(not least <= self.sigma <= most, expected, sigma=self.sigma)
 
     @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """For vectors as long as they may be."""
+        d, norm = wanted.domain.coordinates, wanted.domain.longest
+        return [Candidate(cls.name, calibrated=partial(cls.calibrated, dimension=d, norm=norm))]
+
+    @cached_property
+    def parts(self) -> Parts[VectorEstimate]:
+        """There is no law: what is common to all vectors of the ball is exchanged for more."""
+        return Parts(
+            domain=Ball(self.dimension, self.norm),
+            privacy=ByProfile(self._profile, alone=self.alone),
+            codec=Coordinates(self.dimension, self._possible, self._impossible),
+            estimator=AroundMeans(self),
+        )
+
+    @classmethod
     def calibrated(
         cls, *, n: int, epsilon: float, delta: float, dimension: int, norm: float = 1.0
     ) -> GaussianVectors:
@@ -395,11 +413,6 @@ class GaussianVectors(CoordinateMessages):
             return sigma > norm
         return made.profile(n).epsilon(delta) <= epsilon
 
-    @property
-    def local_epsilon(self) -> float:
-        """Infinite: see the class."""
-        return math.inf
-
     def alone(self, delta: float) -> float:
         """The epsilon that a report has by itself at this delta: the Gaussian mechanism's."""
         return gaussian.epsilon(2 * self._reach, delta)
@@ -419,16 +432,11 @@ class GaussianVectors(CoordinateMessages):
         radius = self.norm + self.step * math.sqrt(self.dimension)
         return radius / self.sigma * (1 + 1e-9)  # floats err by far less
 
-    def profile(self, n: int) -> BallProfile:
+    def _profile(self, n: int) -> BallProfile:
         """The curve of n honest people's reports."""
         step = self.step / self.sigma
         attained = math.floor(self.norm / self.step * (1 + 1e-12)) * step
         return BallProfile(self._reach, checks.count(n=n), attained=attained, step=step)
-
-    def law(self) -> BlanketLaw:
-        """There is none: what is common to all vectors of the ball is exchanged for more."""
-        expected = "a randomizer with a blanket law (that of gaussian-vectors is a profile)"
-        raise InvalidArgumentError("randomizer", self.name, expected)
 
     @cached_property
     def _noise(self) -> RoundedNormal:
@@ -462,27 +470,25 @@ class GaussianVectors(CoordinateMessages):
             "message", int(np.abs(reports.astype(np.int64)).max()), expected
         )
 
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """Opposite vectors of full length, and one across."""
-        inputs = np.array(super().trial_inputs(), dtype=np.float64) * self.norm
-        return tuple(tuple(row) for row in inputs.tolist())
 
-    @property
-    def _variance(self) -> float:
-        """Largest variance of a coordinate: rounded twice, once at random."""
-        return self.sigma**2 + self.step**2 / 3
+class AroundMeans(VectorEstimator):
+    """The mean of vectors with Gaussian noise, from sums of points of the grid."""
 
-    def estimate(self, batch: Batch | Counts) -> VectorEstimate:
+    def __init__(self, noise: GaussianVectors) -> None:
+        self.step, self._dimension = noise.step, noise.dimension
+        # Largest variance of a coordinate: rounded twice, once at random.
+        self._variance = noise.sigma**2 + noise.step**2 / 3
+
+    def estimate(self, counts: Counts) -> VectorEstimate:
         """Unbiased estimate of the mean vector."""
-        counts = self.counted(batch)
         means = self.step * counts.cells / counts.n
         deviation = math.sqrt(self._variance)
         errors = np.full_like(means, deviation / math.sqrt(counts.n))
         return VectorEstimate(means, errors, counts.n, NormalNoise(self.step, deviation))
 
-    def variance(self, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest expected squared length of the error of the mean of n people."""
-        return self.dimension * self._variance / checks.count(n=n)
+        return self._dimension * self._variance / checks.count(n=n)
 
 
 def _least_log_sigma(

@@ -35,10 +35,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,35 +50,34 @@ from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.profile import hull
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
+from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
     LARGEST_EPSILON,
+    ByLaw,
+    Candidate,
     Codes,
     Integers,
-    NumberedMessages,
-    NumberRandomizer,
+    Mechanism,
     Odds,
-    OddsRandomizer,
+    Parts,
+    Wanted,
     check_table,
     source,
 )
+from shoal.mechanisms.codec import Numbered
+from shoal.mechanisms.estimators import MeanEstimator
+from shoal.questions.domains import Interval
 from shoal.randomness import Randomness
-from shoal.values import (
-    Array,
-    Batch,
-    Counts,
-    MeanEstimate,
-    Messages,
-    Noise,
-    Span,
-    bounded_numbers,
-)
+from shoal.values import Array, Counts, MeanEstimate, Messages, Noise, bounded_numbers
 
 _ROUNDING_BITS = 53
 _TOTAL = 1 << 52
 _ENOUGH = 512  # points that are not worth thinning out
 _THINNED = 16
 _ROUNDING = 2.0**-40
+_LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 256, 512)  # steps a planner tries
+_LARGEST_SEARCHED = 8.0  # beyond, the law of Laplace noise has too many atoms that matter
 
 Point = tuple[int, int]
 Corners = tuple[Codes, Codes]  # places and heights
@@ -105,7 +104,7 @@ class LevelNoise(Noise):
     ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``.
     """
 
-    grid: GridRandomizer
+    grid: OnGrid
     mean: float
     noise: float
     spread: float
@@ -133,8 +132,67 @@ class LevelNoise(Noise):
         return np.asarray(grid.step * np.sqrt(np.maximum(variances, 0.0)))
 
 
+class OnGrid(MeanEstimator):
+    """The mean of numbers from scores of messages: g with E[g(Y) | l] = l, q with E[q(Y) | l] = l².
+
+    ``moments`` are E[g(Y)² | l] for every level l, and ``lies`` the fraction of reports that are
+    not the level's own output, or only at random.
+    """
+
+    def __init__(
+        self,
+        *,
+        low: float,
+        step: float,
+        scores: Array,
+        square_scores: Array,
+        moments: Array,
+        lies: float,
+    ) -> None:
+        self.low, self.step, self.lies = low, step, lies
+        self.levels = moments.size
+        self.scores, self.square_scores, self.moments = scores, square_scores, moments
+        # The least and the largest score.
+        ends = scores.min(), scores.max()
+        least, largest = (low + step * float(score) for score in ends)
+        self.reach = least, largest
+
+    def estimate(self, counts: Counts) -> MeanEstimate:
+        """Unbiased estimate of the mean; its standard error counts noise and rounding.
+
+        Two estimates of the variance of one report are right or too large: the spread of the
+        scores, which counts the spread of the data too; and the noise alone plus h^2/4 for the
+        rounding. The smaller one is taken, within the possible variances and not below the noise.
+        """
+        n, fractions = counts.n, counts.cells / counts.n
+        mean = float(fractions @ self.scores)
+        spread = float(fractions @ (self.scores - mean) ** 2) * n / max(n - 1, 1)
+        least, most = self.variances
+        noise = float(fractions @ (self.scores**2 - self.square_scores))
+        noise = min(max(noise, least), most)
+        variance = min(max(spread, noise), noise + 0.25, most)
+        law = LevelNoise(self, mean, noise, spread)
+        error = self.step * math.sqrt(variance / n)
+        return MeanEstimate(self.low + self.step * mean, error, n, noise=law)
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+        """Largest variance of the estimated mean of n people, over their data."""
+        return self.step**2 * self.variances[1] / checks.count(n=n)
+
+    @cached_property
+    def variances(self) -> tuple[float, float]:
+        """Least and largest variance of one report's score, over all numbers."""
+        moments = self.moments
+        levels = np.arange(self.levels, dtype=np.float64)
+        # Concave between levels: smallest at a level, largest where the derivative vanishes.
+        slopes = np.diff(moments)
+        places = np.clip(slopes / 2, levels[:-1], levels[1:])
+        between = moments[:-1] + slopes * (places - levels[:-1]) - places**2
+        return float((moments - levels**2).min()), float(between.max())
+
+
 @dataclass(frozen=True, kw_only=True)
-class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
+class GridRandomizer(Mechanism[MeanEstimate]):
     """A randomizer of one of finitely many levels, ``low`` and ``high`` the first and the last."""
 
     most_levels: ClassVar[int] = 1 << 20
@@ -150,6 +208,32 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         checks.counts(self, levels=2)
         checks.at_most(self.most_levels, levels=self.levels)
         _ = self._odds
+
+    @cached_property
+    def parts(self) -> Parts[MeanEstimate]:
+        """The scores depend on the odds; the law is that of the levels."""
+        return Parts(
+            domain=Interval(self.low, self.high),
+            privacy=ByLaw(self._odds.epsilon, self._law),
+            codec=Numbered(self._outputs),
+            estimator=self._estimator(),
+            odds=self._odds,
+        )
+
+    @property
+    @abstractmethod
+    def _odds(self) -> Odds: ...
+
+    @property
+    @abstractmethod
+    def _outputs(self) -> int: ...
+
+    @abstractmethod
+    def _estimator(self) -> OnGrid: ...
+
+    @abstractmethod
+    def _law(self) -> BlanketLaw:
+        """That of the levels, which covers all numbers."""
 
     @abstractmethod
     def table(self) -> Array:
@@ -172,26 +256,6 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         """One message per level."""
 
     @property
-    @abstractmethod
-    def _scores(self) -> Array:
-        """g with E[g(Y) | l] = l."""
-
-    @property
-    @abstractmethod
-    def _square_scores(self) -> Array:
-        """q with E[q(Y) | l] = l^2."""
-
-    @cached_property
-    def _second_moments(self) -> Array:
-        """E[g(Y)^2 | l] for every level l."""
-        return self.table() @ self._scores**2
-
-    @property
-    @abstractmethod
-    def lies(self) -> float:
-        """The fraction of reports that are not the level's own output, or only at random."""
-
-    @property
     def step(self) -> float:
         """How far apart two levels are."""
         return (self.high - self.low) / (self.levels - 1)
@@ -201,47 +265,6 @@ class GridRandomizer(OddsRandomizer, NumberedMessages, NumberRandomizer):
         drawn = source(randomness)
         levels = rounded(values, self.low, self.high, self.levels - 1, drawn)
         return self._perturb(levels, drawn)
-
-    def estimate(self, batch: Batch | Counts) -> MeanEstimate:
-        """Unbiased estimate of the mean; its standard error counts noise and rounding.
-
-        Two estimates of the variance of one report are right or too large: the spread of the
-        scores, which counts the spread of the data too; and the noise alone plus h^2/4 for the
-        rounding. The smaller one is taken, within the possible variances and not below the noise.
-        """
-        counts = self.counted(batch)
-        n, fractions = counts.n, counts.cells / counts.n
-        mean = float(fractions @ self._scores)
-        spread = float(fractions @ (self._scores - mean) ** 2) * n / max(n - 1, 1)
-        least, most = self.variances
-        noise = float(fractions @ (self._scores**2 - self._square_scores))
-        noise = min(max(noise, least), most)
-        variance = min(max(spread, noise), noise + 0.25, most)
-        law = LevelNoise(self, mean, noise, spread)
-        error = self.step * math.sqrt(variance / n)
-        return MeanEstimate(self.low + self.step * mean, error, n, noise=law)
-
-    @property
-    def reach(self) -> Span | None:
-        """The least and the largest score."""
-        ends = self._scores.min(), self._scores.max()
-        least, largest = (self.low + self.step * float(score) for score in ends)
-        return least, largest
-
-    def variance(self, *, n: int) -> float:
-        """Largest variance of the estimated mean of n people, over their data."""
-        return self.step**2 * self.variances[1] / checks.count(n=n)
-
-    @cached_property
-    def variances(self) -> tuple[float, float]:
-        """Least and largest variance of one report's score, over all numbers."""
-        moments = self._second_moments
-        levels = np.arange(self.levels, dtype=np.float64)
-        # Concave between levels: smallest at a level, largest where the derivative vanishes.
-        slopes = np.diff(moments)
-        places = np.clip(slopes / 2, levels[:-1], levels[1:])
-        between = moments[:-1] + slopes * (places - levels[:-1]) - places**2
-        return float((moments - levels**2).min()), float(between.max())
 
 
 class WindowRandomizer(GridRandomizer):
@@ -264,13 +287,13 @@ class WindowRandomizer(GridRandomizer):
         return 1
 
     @property
-    def outputs(self) -> int:
+    def _outputs(self) -> int:
         """As many as the windows of all levels cover."""
         return self.levels - 1 + self.width
 
     @cached_property
     def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=self.width, lows=self.outputs - self.width)
+        return Odds.of(self.epsilon, highs=self.width, lows=self._outputs - self.width)
 
     @property
     def _excess(self) -> int:
@@ -279,25 +302,25 @@ class WindowRandomizer(GridRandomizer):
     @property
     def integers(self) -> Integers:
         """The window, the odds, and what the draws are below."""
-        return {"width": self.width, "outputs": self.outputs, **super().integers}
+        return {"width": self.width, "outputs": self._outputs, **super().integers}
 
-    def law(self) -> BlanketLaw:
+    def _law(self) -> BlanketLaw:
         """The first and the last level have disjoint windows: no pair tells more.
 
         It is the law of randomized response among ``outputs / width`` answers.
         """
         if self.width == 1:
-            return BlanketLaw.randomized_response(k=self.outputs, epsilon=self.local_epsilon)
+            return BlanketLaw.randomized_response(k=self._outputs, epsilon=self._odds.epsilon)
         return two_level_law(
-            fraction=self.width / self.outputs,
-            epsilon=self.local_epsilon,
+            fraction=self.width / self._outputs,
+            epsilon=self._odds.epsilon,
             disjoint=1 + (self.levels - 1) // self.width,
         )
 
     def table(self) -> Array:
         """Pr[message y | level l], one row per level."""
-        check_table(self.outputs, levels=self.levels)
-        offsets = np.arange(self.outputs) - np.arange(self.levels)[:, None]
+        check_table(self._outputs, levels=self.levels)
+        offsets = np.arange(self._outputs) - np.arange(self.levels)[:, None]
         inside = (offsets >= 0) & (offsets < self.width)
         weights = np.where(inside, float(self._odds.high), float(self._odds.low))
         return weights / self._odds.total
@@ -314,39 +337,30 @@ class WindowRandomizer(GridRandomizer):
         """T/(w d): one over the probability that the window is favoured."""
         return self._odds.total / (self.width * self._excess)
 
-    @property
-    def lies(self) -> float:
-        """K low/T: the report is any output, all alike."""
-        return self.outputs * self._odds.low / self._odds.total
-
-    @property
-    def _numbers(self) -> Array:
-        return np.arange(self.outputs, dtype=np.float64)
-
     def _moments(self, power: int) -> tuple[float, float]:
         """The constant part of E[Y^power | l], and the mean of j^power over a window."""
-        outputs = self._numbers**power
+        outputs = np.arange(self._outputs, dtype=np.float64) ** power
         constant = self._odds.low / self._odds.total * float(outputs.sum())
         return constant, float(outputs[: self.width].mean())
 
-    @cached_property
-    def _scores(self) -> Array:
-        constant, offset = self._moments(1)
-        return self._gain * (self._numbers - constant) - offset
-
-    @cached_property
-    def _square_scores(self) -> Array:
-        constant, offset = self._moments(2)
-        linear = 2 * self._moments(1)[1] * self._scores
-        return self._gain * (self._numbers**2 - constant) - offset - linear
-
-    @cached_property
-    def _second_moments(self) -> Array:
-        sums = np.zeros(self.outputs + 1)
-        np.cumsum(self._scores**2, out=sums[1:])
+    def _estimator(self) -> OnGrid:
+        numbers = np.arange(self._outputs, dtype=np.float64)
+        (constant, offset), (square, square_offset) = self._moments(1), self._moments(2)
+        scores = self._gain * (numbers - constant) - offset
+        linear = 2 * offset * scores
+        sums = np.zeros(self._outputs + 1)
+        np.cumsum(scores**2, out=sums[1:])
         windows: Array = sums[self.width :] - sums[: self.levels]
         everywhere = self._odds.low * float(sums[-1])
-        return (everywhere + self._excess * windows) / self._odds.total
+        return OnGrid(
+            low=self.low,
+            step=self.step,
+            scores=scores,
+            square_scores=self._gain * (numbers**2 - square) - square_offset - linear,
+            moments=(everywhere + self._excess * windows) / self._odds.total,
+            # K low/T: the report is any output, all alike.
+            lies=self._outputs * self._odds.low / self._odds.total,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,6 +393,7 @@ class Duchi(WindowRandomizer):
     """
 
     name: ClassVar[str] = "duchi"
+    words = texts.LOW_OR_HIGH
 
     levels: int = field(default=2, init=False, repr=False)
 
@@ -416,6 +431,7 @@ class Piecewise(WindowRandomizer):
     """
 
     name: ClassVar[str] = "piecewise"
+    words = texts.WINDOW
 
     levels: int = 1024
 
@@ -455,8 +471,15 @@ class RoundedResponse(WindowRandomizer):
     """
 
     name: ClassVar[str] = "rounded"
+    words = texts.STEPS
 
     levels: int = 16
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """With several numbers of levels."""
+        made = partial(cls, **wanted.domain.arguments)
+        return [Candidate(cls.name, partial(made, levels=steps + 1)) for steps in _LEVELS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,12 +525,24 @@ class Laplace(GridRandomizer):
     """
 
     name: ClassVar[str] = "laplace"
+    words = texts.NOISE
     most_levels: ClassVar[int] = 1024
 
     levels: int = 256
 
     @property
-    def outputs(self) -> int:
+    def law_levels(self) -> int:
+        """All levels: each has atoms of its own."""
+        return self.levels
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """At no larger an epsilon than can be searched."""
+        (own,) = super().candidates(wanted)
+        return [replace(own, largest_epsilon=_LARGEST_SEARCHED)]
+
+    @property
+    def _outputs(self) -> int:
         """The levels."""
         return self.levels
 
@@ -553,13 +588,13 @@ class Laplace(GridRandomizer):
         above = min(math.nextafter(float(exact), math.inf), self.epsilon)
         return Odds(over, under, over, self._tails[0] + self._tails[1], above)
 
-    def law(self) -> BlanketLaw:
+    def _law(self) -> BlanketLaw:
         """The covering law of the whole-number table."""
-        return self._law
+        return self._covering
 
     @cached_property
-    def _law(self) -> BlanketLaw:
-        return envelope_law(self._weights, local_epsilon=self.local_epsilon)
+    def _covering(self) -> BlanketLaw:
+        return envelope_law(self._weights, local_epsilon=self._odds.epsilon)
 
     def table(self) -> Array:
         """Pr[message y | level l], one row per level."""
@@ -573,30 +608,25 @@ class Laplace(GridRandomizer):
         noise = np.searchsorted(below, randomness.below(total, levels.size), side="right") - m
         return np.asarray(np.clip(levels + noise, 0, m))
 
-    @property
-    def _overshoot(self) -> float:
-        """a/(1 - a): how far beyond an end the noise goes on average, once it is there."""
-        return 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
-
-    @property
-    def lies(self) -> float:
-        """2 U_1/T: the noise is not zero."""
-        return 2 * self._tails[1] / self._odds.total
-
-    @cached_property
-    def _scores(self) -> Array:
+    def _estimator(self) -> OnGrid:
+        """Squares are those of what an output stands for, less the noise 2a/(1 - a)^2."""
+        # a/(1 - a): how far beyond an end the noise goes on average, once it is there.
+        o = 1 / float(np.expm1(self.epsilon / (self.levels - 1)))
         scores = np.arange(self.levels, dtype=np.float64)
-        scores[0] -= self._overshoot
-        scores[-1] += self._overshoot
-        return scores
-
-    @cached_property
-    def _square_scores(self) -> Array:
-        """Mean square of what an output stands for, less the noise 2a/(1 - a)^2."""
-        o = self._overshoot
-        squares = self._scores**2
+        scores[0] -= o
+        scores[-1] += o
+        squares = scores**2
+        moments = self.table() @ squares
         squares[[0, -1]] += o * (1 + o)
-        return squares - 2 * o * (1 + o)
+        return OnGrid(
+            low=self.low,
+            step=self.step,
+            scores=scores,
+            square_scores=squares - 2 * o * (1 + o),
+            moments=moments,
+            # 2 U_1/T: the noise is not zero.
+            lies=2 * self._tails[1] / self._odds.total,
+        )
 
 
 def two_level_law(*, fraction: float, epsilon: float, disjoint: int = 2) -> BlanketLaw:

@@ -4,41 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
+from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     LARGEST_EPSILON,
+    ByLaw,
+    Candidate,
     CategoryRandomizer,
-    Integers,
     Odds,
+    Parts,
+    Wanted,
+    source,
+)
+from shoal.mechanisms.codec import (
+    Codec,
     Rows,
-    Support,
-    SupportEstimates,
+    Whole,
     byte_rows,
     checked_rows,
     encode_integers,
     integer_width,
     integers_of,
-    source,
 )
+from shoal.mechanisms.estimators import Support, Supported
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.domains import Cells, Domain, Texts
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, Span, category_codes
+from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, category_codes
 
 PRIME = (1 << 61) - 1
 
 _FACTOR_BYTES = 8
 _FUNCTION_BYTES = 2 * _FACTOR_BYTES
+LARGEST_DECODING = 1e10  # reports times answers: beyond, trying every answer takes hours
+_BUCKETS = (2, 4, 8, 16, 64, 256, 1024, 4096)  # that a planner tries
 _MESSAGES_AT_ONCE = 1 << 14
 _CHUNK = 1 << 14
 
@@ -46,7 +55,7 @@ Functions = tuple[Words, Words]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(CategoryRandomizer, SupportEstimates):
+class LocalHashing(CategoryRandomizer):
     """Draw a hash function into g buckets; report it, and the answer's bucket by g-ary response.
 
     The function is ``h(x) = ((u x + v) mod p) mod g`` with p = 2^61 - 1, u uniform on
@@ -79,6 +88,7 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
     """
 
     name: ClassVar[str] = "hashing"
+    words = texts.BY_GROUP
 
     epsilon: float
     buckets: int | None = None
@@ -87,7 +97,16 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
         checks.counts(self, buckets=2, k=2)
-        _ = self._odds
+        _ = self.parts
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """With several numbers of buckets, unless decoding took too long."""
+        k = wanted.domain.arguments["k"]
+        if wanted.n * k > LARGEST_DECODING:
+            remark = f"decoding tries {k:,} answers on each of {wanted.n:,} reports"
+            return [Candidate(cls.name, remark=remark)]
+        return [Candidate(cls.name, partial(cls, k=k, buckets=buckets)) for buckets in _BUCKETS]
 
     @property
     def g(self) -> int:
@@ -97,23 +116,39 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
         return round(math.exp(min(self.epsilon, LARGEST_EPSILON))) + 1
 
     @cached_property
-    def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=1, lows=self.g - 1)
+    def parts(self) -> Parts[Estimate]:
+        """Another answer is supported if it shares the true bucket sent, or has the false one.
 
-    @property
-    def integers(self) -> Integers:
-        """The buckets, and the numbers of the response about them."""
-        return {"buckets": self.g, **super().integers}
+        With c the probability of sharing, that is (c high + (1 - c) low)/total. Two answers share a
+        bucket with probability c, and it is sent with at most P.
 
-    @property
-    def message_bits(self) -> float:
-        """log2 of p(p - 1) functions and of g buckets."""
-        return math.log2(PRIME) + math.log2(PRIME - 1) + math.log2(self.g)
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes of u, v and the bucket."""
-        return row_bytes(self.g)
+        The blanket is the least weight of every message. With z = e + g - 1 the atoms are (e, 1)
+        and (1, e) of mass (1 - c)/z, (e, e) of mass c/z, and (1, 1) of mass (g - 2 + c)/z. Answers
+        with equal keys are randomized alike, which costs nothing.
+        """
+        odds = Odds.of(self.epsilon, highs=1, lows=self.g - 1)
+        shared, pairs = collisions(self.g)
+        other = shared * odds.high + (pairs - shared) * odds.low
+        support = Support(odds.high / odds.total, other / (pairs * odds.total))
+        both = shared / pairs * support.true
+        c, z = shared / pairs, odds.high / odds.low + self.g - 1
+        domain: Domain = Texts() if self.k is None else Cells(self.k)
+        return Parts(
+            domain=domain,
+            privacy=ByLaw(
+                odds.epsilon,
+                lambda: odds.law(
+                    (1 - c) / z,
+                    c / z,
+                    (self.g - 2 + c) / z,
+                    witnesses=lambda: witness_pairs(self._two()),
+                ),
+            ),
+            codec=Hashed(self.g, self._keys, self._everything),
+            estimator=Supported(self.k or 0, support, (both, both)),
+            odds=odds,
+            sizes={"buckets": self.g},
+        )
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """Rows of bytes: u, v and the reported bucket, each big-endian."""
@@ -129,31 +164,18 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
             fill_rows(rows[start : start + _CHUNK], functions, reported, self.g)
         return rows
 
-    def law(self) -> BlanketLaw:
-        """Two answers with different keys share a bucket with one known probability c.
-
-        The blanket is the least weight of every message. With z = e + g - 1 the atoms are (e, 1)
-        and (1, e) of mass (1 - c)/z, (e, e) of mass c/z, and (1, 1) of mass (g - 2 + c)/z. Answers
-        with equal keys are randomized alike, which costs nothing.
-        """
-        shared, pairs = collisions(self.g)
-        c, z = shared / pairs, self._odds.high / self._odds.low + self.g - 1
-        return self._odds.law(
-            (1 - c) / z, c / z, (self.g - 2 + c) / z, witnesses=lambda: witness_pairs(self._two())
-        )
-
     def _two(self) -> Array:
         """Pr[bucket sent, as seen from two answers | either answer]; they may share their bucket.
 
         Apart: the first one's bucket, the second one's, another. Shared: this bucket, another.
         """
-        g, high, low = self.g, self._odds.high, self._odds.low
+        g, high, low = self.g, self.odds.high, self.odds.low
         shared, pairs = collisions(g)
         together = [shared * high, shared * (g - 1) * low]
         first, second = (pairs - shared) * high, (pairs - shared) * low
         rows = [[first, second, (g - 2) * second, *together]]
         rows.append([second, first, (g - 2) * second, *together])
-        total = pairs * self._odds.total
+        total = pairs * self.odds.total
         return np.array([[weight / total for weight in row] for row in rows])
 
     def table(self) -> Array:
@@ -171,57 +193,6 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
         parts = row_parts(messages, self.g)
         return Counts(supports(parts, self._keys(candidates), self.g), parts[1].size)
 
-    def tally(self, messages: Messages) -> Counts:
-        """How many messages support each of the k answers."""
-        return self.support(messages, self._everything())
-
-    def encode(self, messages: Messages) -> Rows:
-        """The rows as they are."""
-        row_parts(messages, self.g)
-        return np.asarray(messages, dtype=np.uint8)
-
-    def decode(self, rows: Rows) -> Messages:
-        """The rows as they are; each holds a function of the family and a bucket."""
-        return self.encode(rows)
-
-    def admissible(self, rows: Rows) -> Flags:
-        """A function of the family and a bucket."""
-        return admissible_rows(rows, self.g)
-
-    @cached_property
-    def _support(self) -> Support:
-        """Another answer is supported if it shares the true bucket sent, or has the false one.
-
-        With c the probability of sharing, that is (c high + (1 - c) low)/total.
-        """
-        high, low, total = self._odds.high, self._odds.low, self._odds.total
-        shared, pairs = collisions(self.g)
-        other = shared * high + (pairs - shared) * low
-        return Support(high / total, other / (pairs * total))
-
-    @property
-    def _joint(self) -> Span:
-        """Two answers share a bucket with probability c, and it is sent with at most P."""
-        shared, pairs = collisions(self.g)
-        both = shared / pairs * self._support.true
-        return both, both
-
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """Some answers; of an open domain, some texts."""
-        return ("a", "b", "c") if self.k is None else super().trial_inputs()
-
-    def check_input(self, value: Hashable) -> None:
-        """Refuse what is no answer; of an open domain, what is no text."""
-        if self.k is not None:
-            super().check_input(value)
-        elif not isinstance(value, str):
-            raise InvalidArgumentError("inputs", value, "strings, as there is no k")
-
-    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
-        """The answers that a message's function sends to its bucket."""
-        keys = fingerprints([*inputs]) if self.k is None else np.array(inputs, dtype=np.uint64)
-        return supported(messages, keys, self.g)
-
     def estimate(self, batch: Batch | Counts, candidates: npt.ArrayLike | None = None) -> Estimate:
         """Unbiased estimates of the candidates' fractions, in order; by default of all k answers.
 
@@ -234,6 +205,7 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
         return super().estimate(counts)
 
     def _everything(self) -> list[object]:
+        """All k answers."""
         if self.k is None:
             raise InvalidArgumentError("candidates", None, "candidates, as there is no k")
         return [*range(self.k)]
@@ -243,6 +215,60 @@ class LocalHashing(CategoryRandomizer, SupportEstimates):
         if self.k is None:
             return fingerprints(_listed(values))
         return category_codes(np.asarray(values), self.k).astype(np.uint64)
+
+
+class Hashed(Codec):
+    """A message is a hash function and one of so many buckets: it supports what is hashed there.
+
+    ``keys`` are those of answers, and ``everything`` is all of these, if there are so many. In
+    ``spare`` slots an unused one holds zeros, which no message is.
+    """
+
+    def __init__(
+        self,
+        buckets: int,
+        keys: Callable[[Any], Words],
+        everything: Callable[[], Any],
+        *,
+        spare: bool = False,
+        always_full: bool = False,
+        most: float = math.inf,
+    ) -> None:
+        self.buckets, self._keys, self._everything = buckets, keys, everything
+        self._most = most  # messages times answers
+        # log2 of p(p - 1) functions and of the buckets; and bytes of u, v and the bucket.
+        self.message_bits = math.log2(PRIME) + math.log2(PRIME - 1) + math.log2(buckets)
+        self.message_bytes = row_bytes(buckets)
+        self._always_full = always_full
+        if spare:
+            self.empty = np.zeros((1, self.message_bytes), dtype=np.uint8)
+
+    def cells(self, messages: Messages) -> Whole:
+        """How many messages support each of the answers, if that is not too much work."""
+        answers = self._everything()
+        expected = f"messages x answers <= {self._most} (estimate_of takes candidates)"
+        checks.refuse(len(answers) * len(messages) > self._most, expected, k=len(answers))
+        return supports(row_parts(messages, self.buckets), self._keys(answers), self.buckets)
+
+    def encode(self, messages: Messages) -> Rows:
+        """The rows as they are."""
+        row_parts(messages, self.buckets)
+        return np.asarray(messages, dtype=np.uint8)
+
+    def decode(self, rows: Rows) -> Messages:
+        """The rows as they are; each holds a function of the family and a bucket."""
+        return self.encode(rows)
+
+    def admissible(self, rows: Rows) -> Flags:
+        """A function of the family and a bucket, or the zeros of an empty slot if there are any."""
+        sent = admissible_rows(rows, self.buckets)
+        if self.empty is None or self._always_full:
+            return sent
+        return sent | ~self.filled(checked_rows(rows, self.message_bytes))
+
+    def supports(self, messages: npt.NDArray[Any], inputs: Sequence[Any]) -> Flags | None:
+        """The answers that a message's function sends to its bucket."""
+        return supported(messages, self._keys([*inputs]), self.buckets)
 
 
 def fingerprints(texts: list[object]) -> Words:

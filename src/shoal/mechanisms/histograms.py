@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from statistics import NormalDist
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,20 +21,26 @@ from shoal.accounting.noise.near_central_histogram import (
     histogram_calibration,
     histogram_delta,
 )
-from shoal.accounting.noise.profile import Divergence
-from shoal.mechanisms.base import EXACT, Integers
-from shoal.mechanisms.envelopes import (
-    AnswerEnvelopes,
-    MultiMessageMechanism,
-    Whole,
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
+from shoal.mechanisms import words as texts
+from shoal.mechanisms.base import (
+    EXACT,
+    ByProfile,
+    Candidate,
+    Integers,
+    Mechanism,
+    Parts,
+    Wanted,
     margins,
-    ragged,
+    source,
 )
+from shoal.mechanisms.codec import Numbered, Whole, ragged
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.mechanisms.shares import CountTable, Difference, RareCount
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness
 from shoal.values import (
     Array,
-    Batch,
     Counts,
     Envelopes,
     Estimate,
@@ -58,6 +64,7 @@ _MANY_PLACES = 4096
 _MANY_ERRORS = 2000
 _MORE = 1.1  # times what is paid above the curator's variance, at each step to fewer messages
 _STEPS = 64  # to 45 times as much
+_LEAST_LEAN = 0.05  # epsilon: below, a share of pairs may be beyond any envelope
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +204,7 @@ def _room(noise: HistogramNoise, part: float, overflow: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearCentralHistogram(AnswerEnvelopes):
+class NearCentralHistogram(Mechanism[Estimate]):
     """Count k answers, each with the error of a trusted curator, or nearly.
 
     A message is a bucket and a sign: (b, +) is the number b, (b, −) is k + b. An answer b is sent
@@ -237,9 +244,7 @@ class NearCentralHistogram(AnswerEnvelopes):
         (True, 1000)
     """
 
-    theorem = "near-central histogram, exact divergence of the product"
-    scope = "everybody sends the answer and a share of the noise, each message by itself"
-    laplace = True
+    several = True
     parameters: ClassVar[tuple[str, ...]] = ("rate", "pairs")  # of the noise
     inflation: ClassVar[float]  # variance over the curator's, unless another is chosen
 
@@ -251,6 +256,23 @@ class NearCentralHistogram(AnswerEnvelopes):
     def __post_init__(self) -> None:
         checks.counts(self, k=2, people=1)
         _ = self.noise
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """A message is a bucket and a sign."""
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(2 * self.k, spare=True),
+            estimator=OfBuckets(self),
+        )
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Within the messages that are allowed."""
+        most = None if math.isinf(wanted.messages) else wanted.messages
+        made = partial(cls.calibrated, **wanted.domain.arguments, messages_cap=most)
+        return [Candidate(cls.name, calibrated=made)]
 
     @classmethod
     def calibrated(
@@ -276,7 +298,7 @@ class NearCentralHistogram(AnswerEnvelopes):
         for part in margins(delta):
             noise = _allowed(k / people, most, paid, epsilon=epsilon, delta=part, robust=robust)
             made = cls(k=k, people=people, **attributes(noise, *cls.parameters))
-            if (1 + math.exp(epsilon)) * made._slack(people) <= delta - part:
+            if (1 + math.exp(epsilon)) * made.slack(people) <= delta - part:
                 return made
         return made.kept(n=people, epsilon=epsilon, delta=delta)
 
@@ -293,11 +315,6 @@ class NearCentralHistogram(AnswerEnvelopes):
     def integers(self) -> Integers:
         """What everybody's share of the noise is drawn by."""
         return self._clumps.integers
-
-    @property
-    def outputs(self) -> int:
-        """A bucket and a sign."""
-        return 2 * self.k
 
     def true_message(self, value: int) -> int:
         """The bucket of the answer, with +."""
@@ -318,18 +335,28 @@ class NearCentralHistogram(AnswerEnvelopes):
         """An envelope full of one message."""
         return float(self.slots)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        answers = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer, and a share of the noise."""
+        answers, bits = category_codes(values, self.k), source(randomness)
         added, more = self._clumps.draw(answers.size, self.k, bits)
         return ragged(answers, more, added)
 
-    def _divergence(self, n: int) -> Divergence:
+    def _profile(self, n: int) -> NoiseProfile:
         """Exact, of the noise there is; more people than share it only add to it."""
-        present = min(1.0, checks.count(n=n) / self.people)
+        people = checks.count(n=n)
         noise = attributes(self.noise, "rate", "pairs", "shape")
-        return Divergence.of(histogram_delta, **noise, present=present)
+        present = min(1.0, people / self.people)
+        return NoiseProfile(
+            divergence=Divergence.of(histogram_delta, **noise, present=present),
+            n=people,
+            theorem="near-central histogram, exact divergence of the product",
+            scope="everybody sends the answer and a share of the noise, each message by itself",
+            slack=self.slack(people),
+        )
 
-    def _slack(self, n: int) -> float:
+    def slack(self, n: int) -> float:
         """What the tables round off, and noise that does not fit into an envelope."""
         return min(n, self.people) * self._clumps.error
 
@@ -337,9 +364,21 @@ class NearCentralHistogram(AnswerEnvelopes):
         """The law of the error of one estimated count of n people; those of all are independent."""
         return Difference(self.noise.single.times(checks.count(n=n) / self.people))
 
-    def estimate(self, batch: Batch | Counts) -> HistogramEstimate:
+
+class OfBuckets(AnswerEstimator):
+    """From messages + less messages − of every bucket, whose errors are independent."""
+
+    laplace = True
+
+    def __init__(self, histogram: NearCentralHistogram) -> None:
+        self.k, self._people, self._law = histogram.k, histogram.people, histogram.error
+
+    def error(self, n: int) -> Difference:
+        """The law of the error of one estimated count of n people."""
+        return self._law(n)
+
+    def estimate(self, counts: Counts) -> HistogramEstimate:
         """Messages + less messages − of every bucket, as fractions."""
-        counts = self.counted(batch)
         people = counts.cells[: self.k] - counts.cells[self.k :]
         return HistogramEstimate.of(people, self.error(counts.n), n=counts.n)
 
@@ -350,8 +389,8 @@ class NearCentralHistogram(AnswerEnvelopes):
 
         ``last`` is the weight of the last answer in totals that stop before it.
         """
-        assert isinstance(estimate, HistogramEstimate)  # noqa: S101 - what estimate() gives
-        return HistogramTotals.of(estimate, starts, stops, last=last)
+        made = cast("HistogramEstimate", estimate)  # what estimate() gives
+        return HistogramTotals.of(made, starts, stops, last=last)
 
     def sums(
         self,
@@ -363,26 +402,26 @@ class NearCentralHistogram(AnswerEnvelopes):
         last: float = 0.0,
     ) -> Estimate:
         """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
-        assert isinstance(estimate, HistogramEstimate)  # noqa: S101 - what estimate() gives
         assert not np.any(before) and not last  # noqa: S101, PT018
-        mean, n = sizes / self.k, estimate.n
+        mean, n, error = sizes / self.k, estimate.n, self.error(estimate.n)
         weights = zip(mean.tolist(), sizes.tolist(), strict=True)
         return HistogramTotals(
             values + mean * (1 - estimate.frequencies.sum()),
-            np.sqrt(sizes * (1 - mean) * estimate.error.variance) / n,
+            np.sqrt(sizes * (1 - mean) * error.variance) / n,
             n,
             groups=tuple(((1 - part, size), (part, self.k - size)) for part, size in weights),
-            error=estimate.error,
+            error=error,
         )
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of one person's part of the noise, the number of all people being public."""
         least = squares - total**2 / self.k
-        return self.error(self.people).variance / self.people * least + 0 * own
+        return self.error(self._people).variance / self._people * least + 0 * own
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""
-        return np.full(np.shape(frequencies), self.error(n).variance / n**2)
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self.error(n).variance / n**2)
 
 
 def _allowed(
@@ -433,10 +472,20 @@ class LeanHistogram(NearCentralHistogram):
     """
 
     name: ClassVar[str] = "near-central-lean"
+    words = texts.SHARED_NOISE
     parameters: ClassVar[tuple[str, ...]] = ("rate", "pairs", "shape")
     inflation: ClassVar[float] = 1.10
 
     shape: float
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Of three answers and more: of two, one count is enough, which near-central is."""
+        if wanted.domain == Cells(2):
+            return []
+        if wanted.epsilon < _LEAST_LEAN:
+            return [Candidate(cls.name, remark="an envelope would need too many slots")]
+        return super().candidates(wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,9 +519,10 @@ class RobustHistogram(NearCentralHistogram):
     """
 
     name: ClassVar[str] = "near-central-robust"
+    words = texts.SHARED_NOISE
     inflation: ClassVar[float] = 1.25
 
-    def surveyed(self, *, n: int, epsilon: float, delta: float) -> MultiMessageMechanism:
+    def surveyed(self, *, n: int, epsilon: float, delta: float) -> Mechanism[Any]:
         """The same with carriers of the noise, of whose reports a service opens much less."""
         from shoal.mechanisms.carriers import CarrierHistogram
 

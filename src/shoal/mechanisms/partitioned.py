@@ -18,18 +18,14 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
-from shoal.mechanisms.base import (
-    Codes,
-    NumberedMessages,
-    Odds,
-    OddsRandomizer,
-    TakesAnswers,
-    check_table,
-    source,
-)
+from shoal.errors import InvalidArgumentError
+from shoal.mechanisms.base import ByLaw, Codes, Mechanism, Odds, Parts, check_table, source
+from shoal.mechanisms.codec import Numbered
+from shoal.mechanisms.estimators import AnswerEstimator, Gap
 from shoal.mechanisms.response import GOLDEN, WORD, mixed
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Messages, category_codes
+from shoal.values import Array, Counts, Estimate, Messages, category_codes
 
 LARGEST_BINS = 1 << 26  # partitions times answers
 _ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared
@@ -115,9 +111,38 @@ class Partitions:
         return (fewest if every else 0), pair
 
 
-class PartitionedAnswers(TakesAnswers):
+class OfAllAnswers(AnswerEstimator):
+    """Messages say something of the whole distribution, and not of single answers.
+
+    With fewer bins than answers there is no unbiased estimate of the fraction of one.
+    """
+
+    def __init__(self, name: str, k: int) -> None:
+        self.name, self.k = name, k
+
+    def estimate(self, counts: Counts) -> Estimate:  # noqa: ARG002
+        """An error: there is none."""
+        raise self._none
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:  # noqa: ARG002
+        """An error: there is none."""
+        raise self._none
+
+    def gap(self, first: int, second: int) -> Gap | None:  # noqa: ARG002
+        """None."""
+        return None
+
+    @property
+    def _none(self) -> InvalidArgumentError:
+        expected = "a mechanism that estimates the fractions of answers (this one is for tests)"
+        return InvalidArgumentError("randomizer", self.name, expected)
+
+
+class PartitionedAnswers(Mechanism[Estimate]):
     """Takes one of k answers, of which messages tell bins of public partitions."""
 
+    public_coins = True
+    k: int
     symbols: int
     partitions: int
     coins: int
@@ -129,11 +154,6 @@ class PartitionedAnswers(TakesAnswers):
             k=self.k, partitions=self.partitions, symbols=self.symbols, coins=self.coins
         )
 
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.partitions * self.symbols
-
     def far_apart(self) -> tuple[int, ...]:
         """Two answers that share few bins."""
         return self.layout.most_apart
@@ -144,7 +164,7 @@ class PartitionedAnswers(TakesAnswers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
+class PartitionedResponse(PartitionedAnswers):
     """Say which bin of a random one of G partitions holds the answer, by randomized response.
 
     The device draws the partition g by its own coin and sends (g, y), the symbol y being the bin
@@ -184,16 +204,24 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(epsilon=self.epsilon)
-        _ = self._odds
+        _ = self.parts
 
     @cached_property
-    def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=1, lows=self.symbols - 1)
+    def parts(self) -> Parts[Estimate]:
+        """One message says a partition and one of its symbols."""
+        odds = Odds.of(self.epsilon, highs=1, lows=self.symbols - 1)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(odds.epsilon, self._law),
+            codec=Numbered(self.layout.cells),
+            estimator=OfAllAnswers(self.name, self.k),
+            odds=odds,
+        )
 
     @property
     def truth(self) -> float:
         """By how much likelier the true symbol is than another: (e - 1)/z."""
-        return (self._odds.high - self._odds.low) / self._odds.total
+        return (self.odds.high - self.odds.low) / self.odds.total
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One message g symbols + y per value.
@@ -202,18 +230,18 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
         """
         answers = category_codes(values, self.k)
         generator = source(randomness)
-        drawn = generator.below(self._odds.total, answers.size).view(np.int64)
+        drawn = generator.below(self.odds.total, answers.size).view(np.int64)
         chosen = generator.below(self.partitions, answers.size).view(np.int64)
-        excess = self._odds.high - self._odds.low
+        excess = self.odds.high - self.odds.low
         truths = self.layout.bins[chosen, answers]
-        slices = (drawn - excess) // self._odds.low
+        slices = (drawn - excess) // self.odds.low
         return chosen * self.symbols + np.where(drawn < excess, truths, slices)
 
-    def law(self) -> BlanketLaw:
+    def _law(self) -> BlanketLaw:
         """The atoms of the two answers that share the fewest bins, which cover all pairs."""
-        z = self._odds.high / self._odds.low + self.symbols - 1
+        z = self.odds.high / self.odds.low + self.symbols - 1
         shared = self.layout.fewest_shared / self.partitions
-        return self._odds.law(
+        return self.odds.law(
             (1 - shared) / z,
             shared / z,
             (self.symbols - 2 + shared) / z,
@@ -222,7 +250,7 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
 
     def table(self) -> Array:
         """Pr[message | answer x], one row per answer."""
-        check_table(self.outputs, k=self.k)
+        check_table(self.layout.cells, k=self.k)
         return self._rows(np.arange(self.k))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array:
@@ -230,9 +258,9 @@ class PartitionedResponse(PartitionedAnswers, OddsRandomizer, NumberedMessages):
         return self._rows(np.array(inputs, dtype=np.int64))
 
     def _rows(self, answers: Codes) -> Array:
-        each = self._odds.total * self.partitions
-        rows = np.full((answers.size, self.outputs), self._odds.low / each)
-        np.put_along_axis(rows, self.layout.places[:, answers].T, self._odds.high / each, axis=1)
+        each = self.odds.total * self.partitions
+        rows = np.full((answers.size, self.layout.cells), self.odds.low / each)
+        np.put_along_axis(rows, self.layout.places[:, answers].T, self.odds.high / each, axis=1)
         return rows
 
     def _telling_rows(self) -> Array:

@@ -43,7 +43,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from operator import itemgetter
@@ -54,16 +54,17 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import amplification
-from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.profile import NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.mechanisms.base import Mechanism, NumberedMessages, Odds, OddsRandomizer, source
+from shoal.mechanisms.base import ByProfile, Integers, Mechanism, Parts, Reports, source
+from shoal.mechanisms.codec import Whole
 from shoal.mechanisms.detection import Background, Channel, Ladder
-from shoal.mechanisms.dummies import AmongDummies, UniformDummies
-from shoal.mechanisms.envelopes import NumberedEnvelopes, Whole
+from shoal.mechanisms.dummies import Dummies, UniformDummies
+from shoal.mechanisms.partitioned import OfAllAnswers
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.domains import Texts
 from shoal.randomness import Randomness
-from shoal.values import Envelopes, Messages
+from shoal.values import Estimate
 
 Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -326,16 +327,34 @@ def _words(key: int, shape: tuple[int, int, int], cuts: tuple[int, ...]) -> Word
     return words
 
 
-class PrefixMechanism(Mechanism):
-    """A prefix tree of texts whose cells are reported by some mechanism for k answers.
+class PrefixMechanism(Mechanism[Estimate]):
+    """A prefix tree of texts whose cells are reported by an ``oracle`` for k answers.
 
     :class:`shoal.mechanisms.prefixes.PrefixDummies` and ``PrefixResponse`` are the two there are.
+    Single cells are estimated by nobody: :func:`shoal.heavy_hitters` reads all of them.
 
     References:
         :doc:`/theory/dummies`; :doc:`/theory/blanket`.
     """
 
     tree: PrefixTree
+
+    @property
+    @abstractmethod
+    def oracle(self) -> Mechanism[Estimate]:
+        """What reports the cells."""
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Those of the oracle, but for the data."""
+        inner = self.oracle.parts
+        return Parts(
+            domain=Texts(self.tree.alphabet.length),
+            privacy=inner.privacy,
+            codec=inner.codec,
+            estimator=OfAllAnswers(self.name, self.tree.k),
+            odds=inner.odds,
+        )
 
     @property
     @abstractmethod
@@ -347,13 +366,15 @@ class PrefixMechanism(Mechanism):
         """Messages that n people send to each cell whatever they hold, on average."""
 
     @property
-    def outputs(self) -> int:
-        """How many messages there are: one for each cell."""
-        return self.tree.k
+    def integers(self) -> Integers:
+        """Those of the oracle."""
+        return self.oracle.integers
 
-    def _cells(self, texts: npt.ArrayLike, bits: Randomness) -> Whole:
-        """A cell of each text."""
-        return self.tree.cells(self.tree.alphabet.pack(texts), bits)
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
+        """A cell of each text, as the oracle reports it."""
+        bits = source(randomness)
+        cells: Whole = self.tree.cells(self.tree.alphabet.pack(values), bits)
+        return self.oracle.randomize(cells, randomness=bits)
 
     def prospect(self, n: int, *, beta: float = BETA) -> Prospect:
         """What can be found among n people."""
@@ -380,7 +401,7 @@ class PrefixMechanism(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
+class PrefixDummies(PrefixMechanism):
     """A cell of one's text among uniform dummies.
 
     Drawing a cell of one's own text adds nothing to what :class:`shoal.UniformDummies` on the
@@ -407,11 +428,19 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
     """
 
     name: ClassVar[str] = "prefix-dummies"
-    theorem = "cells of a prefix tree among uniform dummies"
-    scope = "everybody sends a cell of their text among uniform dummies, each by itself"
+    several = True
     keep = 1.0
 
+    dummies: float
     tree: PrefixTree
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dummies", Dummies.checked(self.dummies))
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """The privacy is that of the oracle, under a name of its own."""
+        return replace(super().parts, privacy=ByProfile(self._profile))
 
     @classmethod
     def calibrated(
@@ -451,10 +480,20 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
         oracle = UniformDummies.calibrated(k=tree.k, n=n, epsilon=epsilon, delta=delta)
         return cls(tree=tree, dummies=oracle.dummies)
 
-    @property
+    @cached_property
     def oracle(self) -> UniformDummies:
         """What reports the cells."""
         return UniformDummies(k=self.tree.k, dummies=self.dummies)
+
+    @property
+    def messages(self) -> float:
+        """The truth and the dummies."""
+        return self.oracle.messages
+
+    @property
+    def slots(self) -> int:
+        """The truth and as many dummies as anybody sends."""
+        return self.oracle.slots
 
     def noise(self, n: int) -> float:
         """Dummies in each cell."""
@@ -468,15 +507,16 @@ class PrefixDummies(PrefixMechanism, AmongDummies, NumberedEnvelopes):
         """
         return 2.0 * self.slots * self.tree.levels
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        return self.oracle.randomize(self._cells(values, bits), randomness=bits)
-
-    def _divergence(self, n: int) -> Divergence:
-        return self.oracle.profile(n).divergence
+    def _profile(self, n: int) -> NoiseProfile:
+        return replace(
+            self.oracle._profile(n),  # noqa: SLF001 - its cells among the same dummies
+            theorem="cells of a prefix tree among uniform dummies",
+            scope="everybody sends a cell of their text among uniform dummies, each by itself",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
+class PrefixResponse(PrefixMechanism):
     """A cell of one's text by randomized response: one message per person.
 
     Drawing a cell of one's own text adds nothing to what :class:`shoal.RandomizedResponse` on
@@ -555,10 +595,6 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
         """What reports the cells."""
         return RandomizedResponse(k=self.tree.k, epsilon=self.epsilon)
 
-    @cached_property
-    def _odds(self) -> Odds:
-        return self.oracle._odds  # noqa: SLF001 - the same sampler
-
     @property
     def keep(self) -> float:
         """The probability of the truth, less that of a given lie."""
@@ -572,15 +608,6 @@ class PrefixResponse(PrefixMechanism, OddsRandomizer, NumberedMessages):
     def influence(self) -> float:
         """One message that is never a lie, where people have several levels to send to."""
         return 2.0 * self.tree.levels / self.keep
-
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
-        """One cell per text."""
-        bits = source(randomness)
-        return self.oracle.randomize(self._cells(values, bits), randomness=bits)
-
-    def law(self) -> BlanketLaw:
-        """The law of randomized response."""
-        return self.oracle.law()
 
 
 PrefixCollector = PrefixDummies | PrefixResponse

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import Mechanism, Randomizer
-from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
+from shoal.mechanisms.base import Device
+from shoal.questions.domains import Domain
 
 Takes = Literal["answers", "bits", "numbers", "vectors"]
+# Who runs it: browsers and the Python client, the client alone, or nothing but a run of a table.
+Where = Literal["browsers", "clients", "tables"]
 
 
 class Line(NamedTuple):
@@ -22,6 +24,7 @@ class Line(NamedTuple):
     module: str
     attribute: str
     takes: Takes
+    where: Where = "browsers"
     # How its noise is set: by a local epsilon, or for so many people, an epsilon and a delta.
     local: bool = True
     several: bool = False  # messages of one person
@@ -30,6 +33,7 @@ class Line(NamedTuple):
 
 _several = partial(Line, local=False, several=True)
 
+# In the order in which a planner tries them: the simplest first.
 LINES = {
     "grr": Line("response", "RandomizedResponse", "answers"),
     "hadamard": Line("response", "HadamardResponse", "answers"),
@@ -37,27 +41,27 @@ LINES = {
     "subset": Line("bits", "SubsetSelection", "answers"),
     "unary": Line("bits", "UnaryEncoding", "answers"),
     "hashing": Line("hashing", "LocalHashing", "answers"),
-    "laplace": Line("grid", "Laplace", "numbers"),
     "duchi": Line("grid", "Duchi", "numbers"),
     "piecewise": Line("grid", "Piecewise", "numbers"),
+    "laplace": Line("grid", "Laplace", "numbers", "clients"),
     "rounded": Line("grid", "RoundedResponse", "numbers"),
-    "privunit": Line("vectors", "PrivUnit", "vectors"),
-    "privunitg": Line("vectors", "PrivUnitG", "vectors"),
-    "gaussian": Line("gaussian", "Gaussian", "numbers", local=False),
-    "gaussian-vectors": Line("gaussian", "GaussianVectors", "vectors", local=False),
+    "privunit": Line("vectors", "PrivUnit", "vectors", "tables"),
+    "privunitg": Line("vectors", "PrivUnitG", "vectors", "tables"),
+    "gaussian": Line("gaussian", "Gaussian", "numbers", "tables", local=False),
+    "gaussian-vectors": Line("gaussian", "GaussianVectors", "vectors", "tables", local=False),
+    "near-central": _several("counts", "NearCentralCount", "bits", "clients"),
+    "coins": _several("counts", "FairCoins", "bits"),
+    "zero-sum-count": _several("zero_sum", "ZeroSumCount", "bits"),
     "dummies": _several("dummies", "UniformDummies", "answers"),
     "sparse": _several("zero_sum", "SparseHistogram", "answers"),
     "zero-sum": _several("zero_sum", "ZeroSumHistogram", "answers"),
-    "hashed-dummies": _several("dummies", "HashedDummies", "answers"),
-    "near-central-lean": _several("histograms", "LeanHistogram", "answers"),
-    "near-central-robust": _several("histograms", "RobustHistogram", "answers"),
+    "near-central-lean": _several("histograms", "LeanHistogram", "answers", "clients"),
+    "near-central-robust": _several("histograms", "RobustHistogram", "answers", "clients"),
     "near-central-carriers": _several("carriers", "CarrierHistogram", "answers", surveys=True),
-    "near-central": _several("counts", "NearCentralCount", "bits"),
-    "zero-sum-count": _several("zero_sum", "ZeroSumCount", "bits"),
-    "coins": _several("counts", "FairCoins", "bits"),
-    "split-and-mix": _several("split_and_mix", "SplitAndMixSum", "numbers"),
-    "near-central-sum": _several("counts", "NearCentralSum", "numbers"),
-    "split-and-mix-vectors": _several("split_and_mix", "SplitAndMixVectors", "vectors"),
+    "hashed-dummies": _several("dummies", "HashedDummies", "answers", "clients"),
+    "near-central-sum": _several("counts", "NearCentralSum", "numbers", "clients"),
+    "split-and-mix": _several("split_and_mix", "SplitAndMixSum", "numbers", "clients"),
+    "split-and-mix-vectors": _several("split_and_mix", "SplitAndMixVectors", "vectors", "tables"),
 }
 
 
@@ -66,13 +70,14 @@ def names(
     local: bool | None = None,
     several: bool | None = None,
     surveys: bool | None = None,
+    where: Where | None = None,
 ) -> tuple[str, ...]:
     """The names of the mechanisms that take one of these and are as wanted (None: either).
 
     >>> names("numbers", local=True)
-    ('laplace', 'duchi', 'piecewise', 'rounded')
+    ('duchi', 'piecewise', 'laplace', 'rounded')
     """
-    wanted = {"local": local, "several": several, "surveys": surveys}
+    wanted = {"local": local, "several": several, "surveys": surveys, "where": where}
     given = {name: value for name, value in wanted.items() if value is not None}
     return tuple(
         name
@@ -86,6 +91,14 @@ def names(
 BY_SIGMA = names(local=False, several=False)
 
 
+def fitting(domain: Domain, *, several: bool) -> Iterator[type[Device]]:
+    """The mechanisms for these data, those with ``several`` messages among them or not."""
+    for name, line in LINES.items():
+        bits = line.takes == "bits" and domain.takes == "answers"
+        if (line.takes == domain.takes or bits) and (several or not line.several):
+            yield by_name(name)
+
+
 def line(name: str) -> Line:
     """What is known of the mechanism of that name, or an error that lists the names."""
     if name not in LINES:
@@ -93,11 +106,11 @@ def line(name: str) -> Line:
     return LINES[name]
 
 
-def by_name(name: str) -> Callable[..., Any]:
+def by_name(name: str) -> Any:  # noqa: ANN401 - a class of mechanisms, which take what they take
     """The class of a mechanism, or an error that lists the names."""
     known = line(name)
     home = importlib.import_module(f"shoal.mechanisms.{known.module}")
-    return cast("Callable[..., Any]", getattr(home, known.attribute))
+    return getattr(home, known.attribute)
 
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
@@ -118,7 +131,7 @@ def without_epsilon(name: str) -> InvalidArgumentError:
 
 def noisy(
     name: str, sigma: float, *, k: int | None = None, bounds: tuple[float, float] | None = None
-) -> Randomizer:
+) -> Device:
     """The randomizer of that name with noise of this deviation: vectors are at most 1 long."""
     makes = by_name(name)
     if name not in BY_SIGMA:
@@ -126,23 +139,18 @@ def noisy(
     if name == "gaussian":
         checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
         low, high = bounds or (0.0, 1.0)
-        return cast("Randomizer", makes(low=low, high=high, sigma=sigma))
+        made: Device = makes(low=low, high=high, sigma=sigma)
+        return made
     expected = f"no bounds for {name}, which does not take numbers"
     checks.refuse(bounds is not None, expected, bounds=bounds)
     checks.refuse(k is None, f"k, the dimension, which {name} needs", k=k)
-    return cast("Randomizer", makes(dimension=k, norm=1.0, sigma=sigma))
-
-
-def described(mechanism: Mechanism) -> dict[str, object]:
-    """The mechanism's name and public parameters, as plain values."""
-    fields = dataclasses.fields(mechanism)  # type: ignore[arg-type]
-    names = [field.name for field in fields if field.init]
-    return {"name": mechanism.name, **{name: getattr(mechanism, name) for name in names}}
+    vectors: Device = makes(dimension=k, norm=1.0, sigma=sigma)
+    return vectors
 
 
 def family(
     name: str, *, k: int | None = None, bounds: tuple[float, float] | None = None
-) -> Callable[..., Randomizer]:
+) -> Callable[..., Device]:
     """The randomizers of that name, a callable that takes ``epsilon=``.
 
     Of ``k`` answers, of vectors of ``k`` coordinates, or of numbers between ``bounds`` (0 and 1 if
@@ -166,12 +174,12 @@ def family(
     return partial(makes, **{size: k})
 
 
-def protocol(name: str) -> type[MultiMessageMechanism]:
+def protocol(name: str) -> Any:  # noqa: ANN401 - a class, as of by_name
     """The class of a mechanism with several messages, or an error that lists the names."""
     several = names(several=True)
     if name not in several:
         raise unknown(name, several)
-    return cast("type[MultiMessageMechanism]", by_name(name))
+    return by_name(name)
 
 
 def calibration(name: str) -> Callable[..., Device]:
@@ -179,16 +187,17 @@ def calibration(name: str) -> Callable[..., Device]:
     without = names(local=False)
     if name not in without:
         raise unknown(name, without)
-    made: Callable[..., Device] = cast("Any", by_name(name)).calibrated
+    made: Callable[..., Device] = by_name(name).calibrated
     return made
 
 
-def restored(description: Mapping[str, object]) -> Device:
-    """The mechanism of a description."""
+def restored(description: Mapping[str, object], domain: Domain | None = None) -> Device:
+    """The mechanism of a description, as it takes the data of a domain."""
     parameters = {key: value for key, value in description.items() if key != "name"}
     kind = by_name(str(description.get("name")))
-    allowed = {field.name for field in dataclasses.fields(cast("Any", kind)) if field.init}
+    allowed = {field.name for field in dataclasses.fields(kind) if field.init}
     extra = set(parameters) - allowed
     expected = f"parameters {', '.join(sorted(allowed))}"
     checks.refuse(extra, expected, randomizer=", ".join(sorted(extra)))
-    return cast("Device", kind(**parameters))
+    made = cast("Device", kind(**parameters))
+    return made if domain is None else made.fitted(domain)

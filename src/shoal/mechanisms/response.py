@@ -21,20 +21,22 @@ from shoal import checks
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.table import witness_pairs
+from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     LARGEST_EPSILON,
+    ByLaw,
     CategoryRandomizer,
     Codes,
-    Integers,
-    NumberedMessages,
     Odds,
-    Support,
-    SupportEstimates,
+    Parts,
     check_table,
     source,
 )
+from shoal.mechanisms.codec import Numbered
+from shoal.mechanisms.estimators import AnswerEstimator, Support, Supported
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words
-from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, Span, category_codes
+from shoal.values import Array, Counts, Estimate, Flags, Messages, Span, category_codes
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
@@ -46,7 +48,7 @@ Scalar = TypeVar("Scalar", np.int64, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
+class RandomizedResponse(CategoryRandomizer):
     """Tell the truth with odds e^epsilon : 1 against each other answer.
 
     Runtime: one draw and one division per report; O(n + k) to estimate.
@@ -71,54 +73,50 @@ class RandomizedResponse(NumberedMessages, CategoryRandomizer, SupportEstimates)
     """
 
     name: ClassVar[str] = "grr"
+    words = texts.ONE_ANSWER
 
     k: int
     epsilon: float
 
     @cached_property
-    def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=1, lows=self.k - 1)
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.k
+    def parts(self) -> Parts[Estimate]:
+        """By symmetry one list of atoms serves all pairs of answers."""
+        odds = Odds.of(self.epsilon, highs=1, lows=self.k - 1)
+        support = Support(odds.high / odds.total, odds.low / odds.total)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(
+                odds.epsilon,
+                lambda: BlanketLaw.randomized_response(k=self.k, epsilon=odds.epsilon),
+            ),
+            codec=Numbered(self.k),
+            estimator=Supported(self.k, support, joint=(0.0, 0.0)),
+            odds=odds,
+        )
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One answer's number per value.
 
         A draw below high - low keeps the truth; the rest is k equal slices of size low.
         """
-        truths = category_codes(values, self.k)
-        excess = self._odds.high - self._odds.low
+        truths, odds = category_codes(values, self.k), self.odds
+        excess = odds.high - odds.low
         bits = source(randomness)
         messages = np.empty(truths.size, dtype=np.int64)
         for start in range(0, truths.size, _CHUNK):  # so that a chunk stays in the cache
             truth = truths[start : start + _CHUNK]
-            drawn = bits.below(self._odds.total, truth.size)
-            slices = (drawn - np.uint64(excess)) // np.uint64(self._odds.low)
+            drawn = bits.below(odds.total, truth.size)
+            slices = (drawn - np.uint64(excess)) // np.uint64(odds.low)
             sent = np.where(drawn < excess, truth, slices.view(np.int64))
             messages[start : start + _CHUNK] = sent
         return messages
 
-    def law(self) -> BlanketLaw:
-        """By symmetry one list of atoms serves all pairs of answers."""
-        return BlanketLaw.randomized_response(k=self.k, epsilon=self.local_epsilon)
-
     def table(self) -> Array:
         """Pr[report y | answer x], one row per answer."""
         check_table(self.k, k=self.k)
-        weights = np.full((self.k, self.k), self._odds.low / self._odds.total)
-        np.fill_diagonal(weights, self._odds.high / self._odds.total)
+        weights = np.full((self.k, self.k), self.odds.low / self.odds.total)
+        np.fill_diagonal(weights, self.odds.high / self.odds.total)
         return weights
-
-    @cached_property
-    def _support(self) -> Support:
-        return Support(self._odds.high / self._odds.total, self._odds.low / self._odds.total)
-
-    @property
-    def _joint(self) -> Span:
-        return 0.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardResponse(NumberedMessages, CategoryRandomizer):
+class HadamardResponse(CategoryRandomizer):
     """Send an output of the answer's half block with odds e^epsilon : 1 against any other output.
 
     The outputs are B blocks of b. An answer lives in one block, and half of that block is its set,
@@ -172,6 +170,7 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
     """
 
     name: ClassVar[str] = "hadamard"
+    words = texts.BY_TABLE
     most_answers: ClassVar[int] = 1 << 24
 
     k: int
@@ -186,13 +185,44 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         return min(layouts, key=lambda it: (it.total_variance(k, ratio), it.blocks * it.width))
 
     @cached_property
-    def _odds(self) -> Odds:
-        return Odds.of(self.epsilon, highs=1, lows=2 * self.layout.blocks - 1)
+    def parts(self) -> Parts[Estimate]:
+        """The outputs are those of all blocks, and a message is for or against answers of one.
 
-    @property
-    def integers(self) -> Integers:
-        """The layout, the odds, and what the draws are below."""
-        return {"blocks": self.layout.blocks, "width": self.layout.width, **super().integers}
+        The law has one list of atoms per kind of pair: in one block, and in different blocks. The
+        blanket gives every output its low weight, except that with a single block its first output
+        belongs to every answer and has its high weight.
+        """
+        blocks, width = self.layout.blocks, self.layout.width
+        odds = Odds.of(self.epsilon, highs=1, lows=2 * blocks - 1)
+        e = odds.high / odds.low
+        z = e + 2 * blocks - 1
+        pairs: list[list[AtomLike]] = []
+        if self.k > blocks:
+            everybody = 2 / (width * z) if blocks == 1 else 0.0
+            lone: list[AtomLike] = [(0.5 / z, e, 1.0), (0.5 / z, 1.0, e)]
+            both = (0.5 / z - everybody, e, e)
+            neither = ((2 * blocks - 1.5) / z + e * everybody, 1.0, 1.0)
+            pairs.append([*lone, both, neither])
+        if blocks > 1:
+            rest = (2 * blocks - 2) / z
+            pairs.append([(1 / z, e, 1.0), (1 / z, 1.0, e), (rest, 1.0, 1.0)])
+        scale = odds.total / (odds.high - odds.low)
+        least = 2 * scale * odds.low / (odds.high - odds.low)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(
+                odds.epsilon,
+                lambda: BlanketLaw(
+                    pairs,
+                    witnesses=lambda: witness_pairs(self._telling_rows()),
+                    claim=Claim(local_epsilon=odds.epsilon),
+                ),
+            ),
+            codec=Numbered(blocks * width),
+            estimator=InBlocks(self, scale=scale, least=least, reach=(-scale, scale)),
+            odds=odds,
+            sizes={"blocks": blocks, "width": width},
+        )
 
     @cached_property
     def homes(self) -> tuple[Codes, Codes]:
@@ -207,11 +237,6 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         slots[np.argsort(mixed(words))] = np.arange(self.k)
         return slots % self.layout.blocks, 1 + slots // self.layout.blocks
 
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.layout.blocks * self.layout.width
-
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One output's number, block * b + j, per value.
 
@@ -221,39 +246,15 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         """
         truths = category_codes(values, self.k)
         blocks, patterns = (home[truths] for home in self.homes)
-        excess = self._odds.high - self._odds.low
+        excess = self.odds.high - self.odds.low
         generator = source(randomness)
-        drawn = generator.below(self._odds.total, truths.size).view(np.int64)
+        drawn = generator.below(self.odds.total, truths.size).view(np.int64)
         places = generator.below(self.layout.width, truths.size).view(np.int64)
         truthful = drawn < excess
         outside = (np.bitwise_count(places & patterns) & 1).astype(bool)
         places ^= np.where(truthful & outside, patterns & -patterns, 0)
-        slices = (drawn - excess) // (2 * self._odds.low)
+        slices = (drawn - excess) // (2 * self.odds.low)
         return np.where(truthful, blocks, slices) * self.layout.width + places
-
-    def law(self) -> BlanketLaw:
-        """One list of atoms per kind of pair: in one block, and in different blocks.
-
-        The blanket gives every output its low weight, except that with a single block its first
-        output belongs to every answer and has its high weight.
-        """
-        e, layout = self._odds.high / self._odds.low, self.layout
-        z = e + 2 * layout.blocks - 1
-        pairs: list[list[AtomLike]] = []
-        if self.k > layout.blocks:
-            everybody = 2 / (layout.width * z) if layout.blocks == 1 else 0.0
-            lone: list[AtomLike] = [(0.5 / z, e, 1.0), (0.5 / z, 1.0, e)]
-            both = (0.5 / z - everybody, e, e)
-            neither = ((2 * layout.blocks - 1.5) / z + e * everybody, 1.0, 1.0)
-            pairs.append([*lone, both, neither])
-        if layout.blocks > 1:
-            rest = (2 * layout.blocks - 2) / z
-            pairs.append([(1 / z, e, 1.0), (1 / z, 1.0, e), (rest, 1.0, 1.0)])
-        return BlanketLaw(
-            pairs,
-            witnesses=lambda: witness_pairs(self._telling_rows()),
-            claim=Claim(local_epsilon=self.local_epsilon),
-        )
 
     def _telling_rows(self) -> Array:
         """A table of up to four answers in each of up to three blocks, alike outputs joined.
@@ -266,45 +267,48 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         kinds = min(layout.width, 8)
         homes = [(i, t) for i in range(near) for t in (1, 2, 3, 4)]
         homes = [(i, t) for i, t in homes if i + layout.blocks * (t - 1) < self.k]
-        weights = np.full((len(homes), near, kinds), float(self._odds.low))
+        weights = np.full((len(homes), near, kinds), float(self.odds.low))
         for row, (i, t) in enumerate(homes):
-            weights[row, i, _members(t, kinds)] = self._odds.high
-        alike = 2 / (kinds * self._odds.total)
-        far = 2 * (layout.blocks - near) * self._odds.low / self._odds.total
+            weights[row, i, _members(t, kinds)] = self.odds.high
+        alike = 2 / (kinds * self.odds.total)
+        far = 2 * (layout.blocks - near) * self.odds.low / self.odds.total
         rows = weights.reshape(len(homes), -1) * alike
         return np.column_stack([rows, np.full(len(homes), far)])
 
     def table(self) -> Array:
         """Pr[output y | answer x], one row per answer."""
         blocks, width = self.layout.blocks, self.layout.width
-        check_table(self.outputs, k=self.k)
-        each = self._odds.total * width / 2
-        rows = np.full((self.k, blocks, width), self._odds.low / each)
+        check_table(blocks * width, k=self.k)
+        each = self.odds.total * width / 2
+        rows = np.full((self.k, blocks, width), self.odds.low / each)
         for x, (block, pattern) in enumerate(zip(*self.homes, strict=True)):
-            rows[x, block, _members(int(pattern), width)] = self._odds.high / each
+            rows[x, block, _members(int(pattern), width)] = self.odds.high / each
         return rows.reshape(self.k, -1)
 
+
+@dataclass(frozen=True, eq=False)
+class InBlocks(AnswerEstimator):
+    """From messages in an answer's set, less those in the rest of its block.
+
+    ``scale`` is what a message in the answer's set adds to its estimated count, as much as one in
+    the rest takes away; ``least`` is n times the variance for an answer in a block nobody is in.
+    """
+
+    response: HadamardResponse
+    scale: float
+    least: float
+    reach: Span
+
     @property
-    def _scale(self) -> tuple[float, float]:
-        """What a report in the answer's set adds to its estimated count, and the least variance.
+    def k(self) -> int:  # type: ignore[override]  # that of the mechanism
+        """How many answers there are."""
+        return self.response.k
 
-        That is n times the variance for an answer in a block nobody is in.
-        """
-        high, low = self._odds.high, self._odds.low
-        scale = self._odds.total / (high - low)
-        return scale, 2 * scale * low / (high - low)
-
-    @property
-    def reach(self) -> Span | None:
-        """By a message in the rest of the block, and by one in the answer's set."""
-        scale, _ = self._scale
-        return -scale, scale
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates: messages in the answer's set, less those in the rest of its block."""
-        counts = self.counted(batch)
-        cells = counts.cells.reshape(self.layout.blocks, self.layout.width)
-        homes, (scale, least) = self.homes, self._scale
+    def estimate(self, counts: Counts) -> Estimate:
+        """Unbiased estimates of the fraction of each answer."""
+        layout = self.response.layout
+        cells = counts.cells.reshape(layout.blocks, layout.width)
+        homes, scale, least = self.response.homes, self.scale, self.least
         fractions = scale * walsh(cells)[homes] / counts.n
         # Only messages of the block count, each with the square of the scale: this is the variance
         # with unbiased estimates of the fractions of the answer and of its block. Given the
@@ -331,17 +335,16 @@ class HadamardResponse(NumberedMessages, CategoryRandomizer):
         of two of them whose patterns together are the person's own; neither exceeds the number of
         answers in a block, as no weight exceeds 1.
         """
-        scale, least = self._scale
-        shared = np.minimum(squares, -(-self.k // self.layout.blocks))
-        return np.asarray(least * squares + 2 * scale * shared - own**2)
+        shared = np.minimum(squares, -(-self.k // self.response.layout.blocks))
+        return np.asarray(self.least * squares + 2 * self.scale * shared - own**2)
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of all k answers."""
-        f = np.asarray(frequencies, dtype=np.float64)
+        f = np.asarray([] if frequencies is None else frequencies, dtype=np.float64)
         checks.refuse(f.shape != (self.k,), f"{self.k} fractions", frequencies=f.shape)
-        blocks, (scale, least) = self.homes[0], self._scale
-        shared = np.bincount(blocks, weights=f, minlength=self.layout.blocks)[blocks]
-        return (least + scale * shared - f) / n
+        blocks = self.response.homes[0]
+        shared = np.bincount(blocks, weights=f, minlength=self.response.layout.blocks)[blocks]
+        return (self.least + self.scale * shared - f) / n
 
 
 def _members(pattern: int, width: int) -> Flags:
@@ -538,7 +541,7 @@ def _is_prime(number: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEstimates):
+class ProjectiveGeometryResponse(CategoryRandomizer):
     """Send a point orthogonal to the answer's with odds e^epsilon : 1 against any other point.
 
     Answers and messages are points of the projective space of F_q^t, K = (q^t - 1)/(q - 1) >= k of
@@ -570,6 +573,7 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
     """
 
     name: ClassVar[str] = "projective"
+    words = texts.BY_RULE
     most_answers: ClassVar[int] = LARGEST_SPACE // 2
 
     k: int
@@ -586,24 +590,31 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
         )
 
     @cached_property
-    def _odds(self) -> Odds:
-        """Of the points orthogonal to an answer against all others."""
-        inside = self.space.points(self.space.t - 1)
-        odds = Odds.of(self.epsilon, highs=inside, lows=self.space.points() - inside)
-        support = self.space.support(odds.high, odds.low)
+    def parts(self) -> Parts[Estimate]:
+        """The odds are of the points orthogonal to an answer against all others."""
+        space = self.space
+        size, inside, two, three = (space.points(space.t - i) for i in range(4))
+        odds = Odds.of(self.epsilon, highs=inside, lows=size - inside)
+        support = space.support(odds.high, odds.low)
         expected = "an epsilon that whole-number odds of 52 bits can express"
         checks.refuse(support.true <= support.other, expected, epsilon=self.epsilon)
-        return odds
-
-    @property
-    def integers(self) -> Integers:
-        """The space, the odds, and what the draws are below."""
-        return {"q": self.space.q, "t": self.space.t, **super().integers}
-
-    @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.space.points()
+        # Of two points and the true one, none on the line of the others.
+        high, low, total = odds.high, odds.low, odds.total
+        joint = (three * high + (two - three) * low) / total, two * high / total
+        # By symmetry one list of atoms serves all pairs of answers.
+        each = low / total
+        masses = ((inside - two) * each, two * each, (size - 2 * inside + two) * each)
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByLaw(
+                odds.epsilon,
+                lambda: odds.law(*masses, witnesses=lambda: self._witnesses(*masses)),
+            ),
+            codec=Numbered(size),
+            estimator=Orthogonal(self.k, support, joint, space=space),
+            odds=odds,
+            sizes={"q": space.q, "t": space.t},
+        )
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
         """One point's number per value.
@@ -612,8 +623,8 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
         size low for each other point.
         """
         truths = category_codes(values, self.k)
-        drawn = source(randomness).below(self._odds.total, truths.size).view(np.int64)
-        high, low, edge = self._odds.high, self._odds.low, self._odds.raised
+        drawn = source(randomness).below(self.odds.total, truths.size).view(np.int64)
+        high, low, edge = self.odds.high, self.odds.low, self.odds.raised
         members = np.where(drawn < edge, drawn // high, edge // high + (drawn - edge) // low)
         messages = np.empty_like(truths)
         for start in range(0, truths.size, _CHUNK):
@@ -621,16 +632,9 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
             messages[part] = self.space.orthogonal(truths[part], members[part])
         return messages
 
-    def law(self) -> BlanketLaw:
-        """By symmetry one list of atoms serves all pairs of answers."""
-        size, inside, shared = (self.space.points(self.space.t - i) for i in range(3))
-        each = self._odds.low / self._odds.total
-        masses = ((inside - shared) * each, shared * each, (size - 2 * inside + shared) * each)
-        return self._odds.law(*masses, witnesses=lambda: self._witnesses(*masses))
-
     def _witnesses(self, alone: float, both: float, neither: float) -> list[list[AtomLike]]:
         """All others on one of the two answers, on a third, or on one of a line with the two."""
-        e, t = self._odds.high / self._odds.low, self.space.t
+        e, t = self.odds.high / self.odds.low, self.space.t
         # The blanket's atoms, seen from the mass that the first or the second answer puts there.
         pairs: list[list[AtomLike]] = [
             [(alone * e, 1.0, 1 / e), (alone, 1.0, e), (both * e, 1.0, 1.0), (neither, 1.0, 1.0)],
@@ -649,7 +653,7 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
         alone = inside - 2 * shared + common
         none = size - 3 * inside + 3 * shared - common
         numbers = (none, alone, shared - common, common)  # points that suit so many of the three
-        each = self._odds.low / self._odds.total
+        each = self.odds.low / self.odds.total
         return [
             (numbers[a + b + c] * each * e**c, e ** (a - c), e ** (b - c))
             for a, b, c in itertools.product((0, 1), repeat=3)
@@ -657,33 +661,28 @@ class ProjectiveGeometryResponse(NumberedMessages, CategoryRandomizer, SupportEs
 
     def table(self) -> Array:
         """Pr[point y | answer x], one row per answer."""
-        space, odds = self.space, self._odds
+        space, odds = self.space, self.odds
         check_table(space.points(), k=self.k)
         coordinates = np.array(list(space.digits(space.vectors(np.arange(space.points())))))
         suits = coordinates[:, : self.k].T @ coordinates % space.q == 0
         return np.where(suits, odds.high / odds.total, odds.low / odds.total)
 
-    @cached_property
-    def _support(self) -> Support:
-        return self.space.support(self._odds.high, self._odds.low)
 
-    @property
-    def _joint(self) -> Span:
-        """Of two points and the true one, none on the line of the others."""
-        space, (high, low, total) = self.space, (self._odds.high, self._odds.low, self._odds.total)
-        two, three = space.points(space.t - 2), space.points(space.t - 3)
-        return (three * high + (two - three) * low) / total, two * high / total
+@dataclass(frozen=True)
+class Orthogonal(Supported):
+    """From how many messages are orthogonal to each answer's point."""
+
+    space: Space = Space(2, 2)
+
+    def estimate(self, counts: Counts) -> Estimate:
+        """Unbiased estimates of the fraction of each answer, from the messages orthogonal to it."""
+        suiting = self.space.orthogonal_counts(counts.cells, self.k)
+        return super().estimate(Counts(suiting, counts.n))
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """As if no three points were on a line, and what q - 1 points on each line add at most."""
-        apart, on_line = self._joint
+        apart, on_line = self.joint
         rest, rest_squares = total - own, squares - own**2
         pairs = np.minimum((self.space.q - 1) * rest_squares, rest**2 - rest_squares)
-        more = (on_line - apart) * pairs / (self._support.true - self._support.other) ** 2
+        more = (on_line - apart) * pairs / (self.support.true - self.support.other) ** 2
         return super().total_spread(own, total, squares) + more
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Unbiased estimates of the fraction of each answer, from the messages orthogonal to it."""
-        counts = self.counted(batch)
-        suiting = self.space.orthogonal_counts(counts.cells, self.k)
-        return super().estimate(Counts(suiting, counts.n))

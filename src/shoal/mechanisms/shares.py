@@ -33,7 +33,7 @@ from shoal.accounting import search
 from shoal.accounting.noise.near_central import STEP_ERROR, NegativeBinomial
 from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.mechanisms.base import EXACT, Integers
-from shoal.mechanisms.envelopes import Whole
+from shoal.mechanisms.codec import Whole
 from shoal.randomness import Randomness
 from shoal.values import Array, Estimate, Flags, MeanEstimate
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,13 +26,24 @@ from shoal.accounting.noise.split import (
     split_shares,
 )
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
-from shoal.mechanisms.base import Integers, NumberMechanism, VectorMechanism
-from shoal.mechanisms.envelopes import NumberedEnvelopes, Whole, checked_messages
+from shoal.mechanisms import words as texts
+from shoal.mechanisms.base import (
+    ByProfile,
+    Candidate,
+    Integers,
+    Mechanism,
+    Parts,
+    Wanted,
+    source,
+)
+from shoal.mechanisms.codec import Numbered, Whole
+from shoal.mechanisms.estimators import E_co, MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
 from shoal.mechanisms.vectors import vector_rows
+from shoal.questions.domains import Interval, Octahedron
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Messages, VectorEstimate
+from shoal.values import Array, Counts, Envelopes, MeanEstimate, Messages, VectorEstimate
 
 MOST_BITS = 62
 MOST_LEVELS = 1 << 30
@@ -44,19 +54,37 @@ _FRACTION_BITS = 30
 _TOLERANCE = 1e-9  # of the bound, for sums of floats; rounding never lengthens a vector
 
 
+class Shares(Numbered):
+    """A share of one of so many sums, modulo 2^bits; no slot is empty."""
+
+    def __init__(self, coordinates: int, modulus_bits: int) -> None:
+        super().__init__(coordinates << modulus_bits)
+        self._coordinates, self._modulus_bits = coordinates, modulus_bits
+        # A share, and which coordinate it belongs to.
+        self.message_bits = math.log2(coordinates) + modulus_bits
+
+    def cells(self, messages: Messages) -> Whole:
+        """Sums modulo 2^64, then numbers of messages, of every coordinate."""
+        numbers = self.checked(messages)
+        if self._coordinates == 1:
+            return np.array([numbers.sum(dtype=np.int64), numbers.size], dtype=np.int64)
+        places = numbers >> np.int64(self._modulus_bits)
+        sums = np.zeros(self._coordinates, dtype=np.int64)
+        np.add.at(sums, places, numbers & np.int64((1 << self._modulus_bits) - 1))
+        counts = np.bincount(places, minlength=self._coordinates)
+        return np.concatenate([sums, counts.astype(np.int64)])
+
+
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMix(NumberedEnvelopes):
+class SplitAndMix(Mechanism[E_co]):
     """Whole numbers plus Pólya noise, each sent as ``shares`` random shares.
 
     ``people`` is how many honest people share the noise of ``epsilon``; no epsilon, no noise: then
     the sum itself is shown, and only who added what to it is hidden.
     """
 
-    theorem = "split and mix, discrete Laplace noise of all honest people together"
-    scope = "everybody's shares go through the shuffler one by one"
+    several = True
     changes: ClassVar[int]  # 2 if all levels may go, and come back elsewhere or negative; else 1
-    always_full = True
-    _empty = None
 
     levels: int
     shares: int
@@ -125,11 +153,6 @@ class SplitAndMix(NumberedEnvelopes):
         return made.kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def outputs(self) -> int:
-        """How many messages there are."""
-        return self.coordinates << self.modulus_bits
-
-    @property
     def messages(self) -> float:
         """Always the same number."""
         return float(self.slots)
@@ -138,16 +161,6 @@ class SplitAndMix(NumberedEnvelopes):
     def slots(self) -> int:
         """The shares of every coordinate."""
         return self.coordinates * self.shares
-
-    @property
-    def message_bits(self) -> float:
-        """A share, and which coordinate it belongs to."""
-        return math.log2(self.coordinates) + self.modulus_bits
-
-    @property
-    def codes(self) -> int:
-        """No slot is empty."""
-        return self.outputs
 
     @property
     def influence(self) -> float:
@@ -182,15 +195,22 @@ class SplitAndMix(NumberedEnvelopes):
             return 0.0
         return n / self.people * 0.5 / math.sinh(self.rate / 2) ** 2
 
-    def profile(self, n: int) -> NoiseProfile:
+    def _profile(self, n: int) -> NoiseProfile:
         """Pure noise; what shares and sampler lack of perfection is counted as slack."""
         if self.rate is not None and checks.count(n=n) < self.people:
             people = {"n": n, "people": self.people}
             instead = f"{type(self).__name__}.calibrated with n={n}"
             raise OutOfRegimeError(f"the noise of {self.name}", "n >= people", people, instead)
-        return super().profile(n)
+        return NoiseProfile(
+            divergence=self._divergence,
+            n=checks.count(n=n),
+            theorem="split and mix, discrete Laplace noise of all honest people together",
+            scope="everybody's shares go through the shuffler one by one",
+            slack=self._slack(n),
+        )
 
-    def _divergence(self, n: int) -> Divergence:  # noqa: ARG002
+    @property
+    def _divergence(self) -> Divergence:
         if self.rate is None or self.epsilon is None:
             return Divergence.of(_everything)
         if self.changes == 1:
@@ -218,17 +238,6 @@ class SplitAndMix(NumberedEnvelopes):
             places = np.arange(self.coordinates, dtype=np.int64) << np.int64(self.modulus_bits)
             shares += places[:, None]
         return Envelopes(shares.ravel(), np.full(people, self.slots, dtype=np.int64))
-
-    def cells(self, messages: Messages) -> Whole:
-        """Sums modulo 2^64, then numbers of messages, of every coordinate."""
-        numbers = checked_messages(messages, self.outputs)
-        if self.coordinates == 1:
-            return np.array([numbers.sum(dtype=np.int64), numbers.size], dtype=np.int64)
-        places = numbers >> np.int64(self.modulus_bits)
-        sums = np.zeros(self.coordinates, dtype=np.int64)
-        np.add.at(sums, places, numbers & np.int64((1 << self.modulus_bits) - 1))
-        counts = np.bincount(places, minlength=self.coordinates)
-        return np.concatenate([sums, counts.astype(np.int64)])
 
     def plausible(self, n: int) -> tuple[int, int]:
         """Least and largest sum that n honest people and their noise may have, in levels."""
@@ -275,7 +284,7 @@ def _everything(*, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMixSum(SplitAndMix, NumberMechanism):
+class SplitAndMixSum(SplitAndMix[MeanEstimate]):
     """Round at random to 0, ..., ``levels``, add a share of the noise, split, and mix.
 
     The shuffled shares of all people show their noisy sum and, but for a total variation of
@@ -313,6 +322,7 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
     """
 
     name: ClassVar[str] = "split-and-mix"
+    words = texts.PIECES
     changes = 1
     coordinates = 1
 
@@ -322,6 +332,16 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
     def __post_init__(self) -> None:
         checks.bounds(self.low, self.high)
         super().__post_init__()
+
+    @cached_property
+    def parts(self) -> Parts[MeanEstimate]:
+        """Messages are shares of one sum."""
+        return Parts(
+            domain=Interval(self.low, self.high),
+            privacy=ByProfile(self._profile),
+            codec=Shares(1, self.modulus_bits),
+            estimator=OfSum(self),
+        )
 
     @classmethod
     def calibrated(
@@ -342,25 +362,36 @@ class SplitAndMixSum(SplitAndMix, NumberMechanism):
         """What one level is worth."""
         return (self.high - self.low) / self.levels
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """Everybody's shares."""
+        bits = source(randomness)
         levels = rounded(values, self.low, self.high, self.levels, bits)
         return self._sent(levels[:, None], bits)
 
-    def estimate(self, batch: Batch | Counts) -> LaplaceMean:
-        """The sum in the middle of what is plausible, as a mean; worst-case rounding in its error.
+
+class OfSum(MeanEstimator):
+    """The sum in the middle of what is plausible, as a mean."""
+
+    def __init__(self, made: SplitAndMixSum) -> None:
+        self._made = made
+
+    def estimate(self, counts: Counts) -> LaplaceMean:
+        """Worst-case rounding is in its error.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        counts = self.counted(batch)
-        (total,) = self.sums(counts)
-        unit = self.step / counts.n
-        mean = self.low + unit * total
-        return LaplaceMean.noisy(mean, n=counts.n, unit=unit, rate=self.rate, people=self.people)
+        made = self._made
+        (total,) = made.sums(counts)
+        unit = made.step / counts.n
+        mean = made.low + unit * total
+        return LaplaceMean.noisy(mean, n=counts.n, unit=unit, rate=made.rate, people=made.people)
 
-    def variance(self, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest variance of the estimated mean of n people, over their data."""
         people = checks.count(n=n)
-        return (self.step / people) ** 2 * (people / 4 + self.noise_variance(people))
+        return (self._made.step / people) ** 2 * (people / 4 + self._made.noise_variance(people))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -375,7 +406,7 @@ class LaplaceVector(VectorEstimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMixVectors(SplitAndMix, VectorMechanism):
+class SplitAndMixVectors(SplitAndMix[VectorEstimate]):
     """Vectors with ``|v_1| + ... + |v_d| <= bound``, every coordinate a split-and-mix sum.
 
     *Rounding that never lengthens.* In units of bound/levels, S_j is the sum of the first j
@@ -425,6 +456,23 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         checks.positive(bound=self.bound)
         super().__post_init__()
 
+    @cached_property
+    def parts(self) -> Parts[VectorEstimate]:
+        """Messages are shares of a sum for each coordinate."""
+        return Parts(
+            domain=Octahedron(self.dimension, self.bound),
+            privacy=ByProfile(self._profile),
+            codec=Shares(self.dimension, self.modulus_bits),
+            estimator=OfSums(self),
+        )
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """With the least bound that holds for all vectors."""
+        d, bound = wanted.domain.coordinates, wanted.domain.widest
+        made = partial(cls.calibrated, dimension=d, bound=bound)
+        return [Candidate(cls.name, calibrated=made)]
+
     @classmethod
     def calibrated(
         cls,
@@ -449,7 +497,11 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         """What one level is worth."""
         return self.bound / self.levels
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """Everybody's shares."""
+        bits = source(randomness)
         return self._sent(self._rounded(self._short(values), bits), bits)
 
     def _short(self, values: npt.ArrayLike) -> Array:
@@ -470,26 +522,28 @@ class SplitAndMixVectors(SplitAndMix, VectorMechanism):
         whole = np.diff(floors, axis=1, prepend=0)
         return np.where(vectors < 0, -whole, whole)
 
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """Opposite ends, and zero."""
-        end = (self.bound, *[0.0] * (self.dimension - 1))
-        return (end, tuple(-x for x in end), tuple(0.0 for _ in end))
 
-    def estimate(self, batch: Batch | Counts) -> LaplaceVector:
-        """The sums as a mean vector; worst-case rounding in its errors.
+class OfSums(VectorEstimator):
+    """The sums as a mean vector."""
+
+    def __init__(self, made: SplitAndMixVectors) -> None:
+        self._made = made
+
+    def estimate(self, counts: Counts) -> LaplaceVector:
+        """Worst-case rounding is in its errors.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        counts = self.counted(batch)
-        sums = np.array(self.sums(counts), dtype=np.float64)
-        unit = self.step / counts.n
-        error = LaplaceMean.noisy(0.0, n=counts.n, unit=unit, rate=self.rate, people=self.people)
+        made = self._made
+        sums = np.array(made.sums(counts), dtype=np.float64)
+        unit = made.step / counts.n
+        error = LaplaceMean.noisy(0.0, n=counts.n, unit=unit, rate=made.rate, people=made.people)
         errors = np.full(sums.shape, error.standard_error)
         return LaplaceVector(unit * sums, errors, counts.n, error=error)
 
-    def variance(self, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest expected squared length of the error of the estimated mean of n people."""
-        people = checks.count(n=n)
-        rounding = people * min(self.dimension / 4, self.levels)
-        noise = self.dimension * self.noise_variance(people)
-        return (self.step / people) ** 2 * (rounding + noise)
+        made, people = self._made, checks.count(n=n)
+        rounding = people * min(made.dimension / 4, made.levels)
+        noise = made.dimension * made.noise_variance(people)
+        return (made.step / people) ** 2 * (rounding + noise)

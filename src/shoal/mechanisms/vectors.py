@@ -23,17 +23,17 @@ integral of <u, v> over the cap, m = D I(c), and the squared error of one report
 *Other lengths.* Randomizers of directions take vectors of length 1. A vector v with |v| <= R
 becomes one of them with a coordinate more, (v/R, √(1 − |v|²/R²)); the estimated mean comes back
 without that coordinate, times R. It is exact and unbiased, and as private: the law of a randomizer
-of directions covers every pair of them. Protocols that add up coordinates take vectors with
-|v_1| + ... + |v_d| at most a bound, and √d R is the least that holds for all vectors of length R.
+of directions covers every pair of them.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,22 +41,25 @@ import numpy.typing as npt
 import scipy
 
 from shoal import checks
-from shoal.accounting.law import BlanketLaw
-from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.base import (
     EXACT,
     LARGEST_EPSILON,
+    ByLaw,
+    Candidate,
+    Device,
     Integers,
-    Randomizer,
-    Rows,
-    VectorMechanism,
-    checked_rows,
+    Mechanism,
+    Parts,
+    Wanted,
     source,
 )
+from shoal.mechanisms.codec import Codec, Rows, Whole, checked_rows
+from shoal.mechanisms.estimators import VectorEstimator
 from shoal.mechanisms.grid import two_level_law
+from shoal.questions.domains import Ball, Domain, Sphere
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Flags, Messages, Noise, VectorEstimate
+from shoal.values import Array, Counts, Flags, Messages, Noise, VectorEstimate
 
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
@@ -67,7 +70,6 @@ _SMALLEST_EPSILON = 1e-12
 _BLOCK = 1 << 20  # coordinates worked on at once
 _LONGEST = 16.0  # normals made of 52 bits are below 8.3, and the height along v is below 12
 _LARGEST = np.finfo(np.float64).max
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,31 +100,25 @@ class CapNoise(Noise):
         return np.asarray(self.norm * np.sqrt(variances))
 
 
-class CoordinateMessages(Randomizer, VectorMechanism):
-    """Reports that are vectors of whole numbers, 32 bits a coordinate."""
+class Coordinates(Codec):
+    """Reports that are vectors of whole numbers, 32 bits a coordinate.
 
-    @abstractmethod
-    def _possible(self, reports: Messages) -> Flags:
-        """Which rows a device can have sent."""
+    ``possible`` tells which rows a device can have sent, and ``impossible`` what is wrong with rows
+    that none can have sent.
+    """
 
-    @abstractmethod
-    def _impossible(self, reports: Messages) -> InvalidArgumentError:
-        """What is wrong with rows that none can have sent."""
+    def __init__(
+        self,
+        dimension: int,
+        possible: Callable[[Messages], Flags],
+        impossible: Callable[[Messages], InvalidArgumentError],
+    ) -> None:
+        self.dimension, self._possible, self._impossible = dimension, possible, impossible
+        self.message_bits, self.message_bytes = 32.0 * dimension, 4 * dimension
 
-    @property
-    def message_bits(self) -> float:
-        """32 bits per coordinate."""
-        return 32.0 * self.dimension
-
-    @property
-    def message_bytes(self) -> int:
-        """Four bytes per coordinate."""
-        return 4 * self.dimension
-
-    def tally(self, messages: Messages) -> Counts:
+    def cells(self, messages: Messages) -> Whole:
         """Sums of the coordinates, as whole numbers."""
-        reports = self._checked(messages)
-        return Counts(reports.sum(axis=0, dtype=np.int64), len(reports))
+        return np.asarray(self._checked(messages).sum(axis=0, dtype=np.int64))
 
     def encode(self, messages: Messages) -> Rows:
         """Coordinates as big-endian signed 32-bit numbers."""
@@ -156,11 +152,42 @@ class CoordinateMessages(Randomizer, VectorMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapRandomizer(CoordinateMessages):
+class CapRandomizer(Mechanism[VectorEstimate]):
     """A randomizer of one unit vector, by a cap around it."""
 
     dimension: int
     epsilon: float
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Of vectors of length 1; of others, lifted by a coordinate."""
+        return [Candidate(cls.name, partial(cls.fitting, wanted.domain))]
+
+    @classmethod
+    def fitting(cls, domain: Domain, *, epsilon: float) -> Device:
+        """This randomizer for the vectors of a domain."""
+        d = domain.coordinates
+        own = d if domain == Sphere(max(d, 2)) else d + 1
+        return cls(dimension=own, epsilon=epsilon).fitted(domain)
+
+    def fitted(self, domain: Domain) -> Device:
+        """Lifted, for vectors of a coordinate less that may be shorter than the norm."""
+        d, norm = domain.coordinates, domain.longest
+        lift = self.dimension == d + 1 and domain == Ball(d, norm)
+        return Lifted(inner=self, norm=norm) if lift else self
+
+    @cached_property
+    def parts(self) -> Parts[VectorEstimate]:
+        """The law is that of caps around opposite vectors, which covers every pair."""
+        return Parts(
+            domain=Sphere(self.dimension),
+            # The epsilon asked for: 62-bit odds keep it, from below.
+            privacy=ByLaw(
+                self.epsilon, lambda: two_level_law(fraction=self.cap, epsilon=self.epsilon)
+            ),
+            codec=Coordinates(self.dimension, self._possible, self._impossible),
+            estimator=Directed(self),
+        )
 
     def __post_init__(self) -> None:
         checks.counts(self, dimension=2)
@@ -189,15 +216,6 @@ class CapRandomizer(CoordinateMessages):
     @abstractmethod
     def _assembled(self, heights: Array, across: Array) -> Array:
         """Factors of the normal vectors across v, given <u, v>."""
-
-    @property
-    def local_epsilon(self) -> float:
-        """The epsilon asked for: 62-bit odds keep it, from below."""
-        return self.epsilon
-
-    def law(self) -> BlanketLaw:
-        """The law of caps around opposite vectors, which covers every pair."""
-        return two_level_law(fraction=self.cap, epsilon=self.local_epsilon)
 
     @property
     def cap(self) -> float:
@@ -284,24 +302,10 @@ class CapRandomizer(CoordinateMessages):
         """Lengths that a report can have."""
         return 0.0, _LONGEST
 
-    def estimate(self, batch: Batch | Counts) -> VectorEstimate:
-        """Unbiased estimate of the mean vector; errors are those of the noise, which is known."""
-        counts = self.counted(batch)
-        means = counts.cells / (counts.n * _UNIT * self.shrinkage)
-        noise = self.noise()
-        errors = noise.deviation(means) / math.sqrt(counts.n)
-        return VectorEstimate(means, errors, counts.n, noise)
-
-    def noise(self, norm: float = 1.0) -> CapNoise:
-        """The noise of one coordinate, of reports that stand for vectors of this length."""
-        return CapNoise(randomizer=self, norm=norm)
-
-    def variance(self, *, n: int) -> float:
-        """Expected squared length of the error of the estimated mean of n people.
-
-        The same for all data.
-        """
-        return self._best[2] / checks.count(n=n)
+    @property
+    def squared_error(self) -> float:
+        """Expected squared length of the error of one report: the same for all data."""
+        return self._best[2]
 
     @cached_property
     def spread(self) -> tuple[float, float]:
@@ -314,6 +318,24 @@ class CapRandomizer(CoordinateMessages):
         contrast = excess / (1 + excess * self.cap)
         along = self._along(self.cap, contrast) / self.shrinkage**2 - 1
         return along, (self._best[2] - along) / (self.dimension - 1)
+
+
+class Directed(VectorEstimator):
+    """The mean of directions, from the sum of what points along them on average."""
+
+    def __init__(self, randomizer: CapRandomizer) -> None:
+        self._randomizer = randomizer
+
+    def estimate(self, counts: Counts) -> VectorEstimate:
+        """Unbiased estimate of the mean vector; errors are those of the noise, which is known."""
+        means = counts.cells / (counts.n * _UNIT * self._randomizer.shrinkage)
+        noise = CapNoise(randomizer=self._randomizer)
+        errors = noise.deviation(means) / math.sqrt(counts.n)
+        return VectorEstimate(means, errors, counts.n, noise)
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+        """Expected squared length of the error of the estimated mean of n people."""
+        return self._randomizer.squared_error / checks.count(n=n)
 
 
 def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
@@ -459,90 +481,112 @@ def _density(z: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ball:
-    """All vectors of so many coordinates that are at most ``norm`` long.
+class Lifted(Mechanism[VectorEstimate]):
+    """A randomizer of directions, for vectors that are at most ``norm`` long.
 
-    >>> ball = Ball(dimension=2, norm=5.0)
-    >>> ball.shortened([[3.0, 0.0], [30.0, 40.0]]).tolist()
-    [[3.0, 0.0], [3.0, 4.0]]
-    >>> ball.given([[3.0, 0.0]], PrivUnit(dimension=3, epsilon=1.0)).tolist()
-    [[0.6, 0.0, 0.8]]
+    It is ``inner`` that a device runs, with a coordinate more, and that names it.
+
+    Args:
+        inner: The randomizer of directions, of a coordinate more than the vectors have.
+        norm: The longest vector that may be reported, > 0.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of its range.
+
+    References:
+        :doc:`/theory/envelope`.
+
+    Example:
+        >>> lifted = Lifted(inner=PrivUnit(dimension=3, epsilon=1.0), norm=5.0)
+        >>> lifted.lift([[3.0, 0.0]]).tolist()
+        [[0.6, 0.0, 0.8]]
     """
 
-    dimension: int
+    inner: CapRandomizer
     norm: float
 
     def __post_init__(self) -> None:
-        checks.counts(self, dimension=1)
-        checks.positive(norm=self.norm)
-        expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
-        checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)
+        _ = self.parts
 
     @property
-    def bound(self) -> float:
-        """The most that the absolute values of the coordinates add up to."""
-        return math.sqrt(self.dimension) * self.norm
+    def name(self) -> str:  # type: ignore[override]  # that of the inner one
+        """What a device runs."""
+        return self.inner.name
 
-    def shortened(self, values: npt.ArrayLike) -> Array:
-        """The vectors, those longer than the norm scaled down to it.
+    @cached_property
+    def parts(self) -> Parts[VectorEstimate]:
+        """Those of the inner randomizer, but for the data and the estimate."""
+        inner = self.inner.parts
+        return Parts(
+            domain=Ball(self.inner.dimension - 1, self.norm),
+            privacy=inner.privacy,
+            codec=inner.codec,
+            estimator=LoweredMean(self),
+        )
 
-        An infinite coordinate counts as the largest number there is.
-        """
-        vectors = vector_rows(values, self.dimension)
-        checks.refuse(np.isnan(vectors).any(), "numbers in all coordinates", values="not a number")
-        vectors = np.clip(vectors, -_LARGEST, _LARGEST)
-        # Squares of the coordinates themselves might overflow; those of their fractions do not.
-        largest = np.abs(vectors).max(axis=1)
-        fractions = vectors / np.where(largest > 0, largest, 1.0)[:, None]
-        roots = np.sqrt(np.einsum("ij,ij->i", fractions, fractions))
-        with np.errstate(over="ignore"):
-            longer = largest * roots > self.norm
-        vectors[longer] = fractions[longer] * (self.norm / roots[longer])[:, None]
-        return vectors
+    def described(self) -> dict[str, object]:
+        """What a device runs."""
+        return self.inner.described()
 
-    def given(self, values: npt.ArrayLike, device: VectorMechanism) -> Array:
-        """The vectors, shortened, as the device takes them."""
-        vectors = self.shortened(values)
-        if not isinstance(device, CapRandomizer):
-            return vectors
-        parts = vectors / self.norm
+    @property
+    def integers(self) -> Integers:
+        """Those of the inner randomizer."""
+        return self.inner.integers
+
+    def lift(self, vectors: npt.ArrayLike) -> Array:
+        """The vectors, with the coordinate that makes them 1 long."""
+        parts = vector_rows(vectors, self.inner.dimension - 1) / self.norm
         rest = np.sqrt(np.maximum(0.0, 1 - np.einsum("ij,ij->i", parts, parts)))
         return np.column_stack([parts, rest])
 
-    def estimated(self, estimate: VectorEstimate, device: VectorMechanism) -> VectorEstimate:
-        """The mean of the vectors themselves, from what the device's estimator says."""
-        if not isinstance(device, CapRandomizer):
-            return estimate
-        first = slice(self.dimension)
+    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+        """One row of whole numbers per vector: its report in units of 2^-24."""
+        return self.inner.randomize(self.lift(values), randomness=randomness)
+
+
+class LoweredMean(VectorEstimator):
+    """The mean of the vectors themselves, from what the inner estimator says."""
+
+    def __init__(self, lifted: Lifted) -> None:
+        self._inner, self._norm = lifted.inner, lifted.norm
+
+    def estimate(self, counts: Counts) -> VectorEstimate:
+        """The inner mean without its last coordinate, times the norm."""
+        inner = self._inner.estimator.estimate(counts)
+        first = slice(self._inner.dimension - 1)
         return VectorEstimate(
-            self.norm * estimate.mean[first],
-            self.norm * estimate.standard_errors[first],
-            estimate.n,
-            device.noise(self.norm),
+            self._norm * inner.mean[first],
+            self._norm * inner.standard_errors[first],
+            inner.n,
+            CapNoise(randomizer=self._inner, norm=self._norm),
         )
 
-    def variance(self, device: VectorMechanism, *, n: int) -> float:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest expected squared length of the error of the mean of n people.
 
         A lifted vector's error is (along, across) it; the coordinate left out takes the smaller of
         the two with it at least.
         """
-        if not isinstance(device, CapRandomizer):
-            return device.variance(n=n)
-        left_out = min(device.spread) / checks.count(n=n)
-        return self.norm**2 * (device.variance(n=n) - left_out)
+        left_out = min(self._inner.spread) / checks.count(n=n)
+        return self._norm**2 * (self._inner.squared_error / n - left_out)
 
-    def suits(self, device: object) -> bool:
-        """Whether the device takes these vectors."""
-        if isinstance(device, CapRandomizer):
-            return device.dimension == self.dimension + 1
-        longest = getattr(device, "norm", None)  # of noise on the vectors themselves
-        room = getattr(device, "bound", None)
-        if longest is not None and isinstance(device, VectorMechanism):
-            return device.dimension == self.dimension and longest >= self.norm * (1 - _SLACK)
-        return (
-            isinstance(device, VectorMechanism)
-            and device.dimension == self.dimension
-            and room is not None
-            and room >= self.bound * (1 - _SLACK)
-        )
+
+def shortened(values: npt.ArrayLike, ball: Ball) -> Array:
+    """The vectors, those longer than the ball's norm scaled down to it.
+
+    An infinite coordinate counts as the largest number there is.
+
+    >>> shortened([[3.0, 0.0], [30.0, 40.0]], Ball(dimension=2, norm=5.0)).tolist()
+    [[3.0, 0.0], [3.0, 4.0]]
+    """
+    vectors = vector_rows(values, ball.dimension)
+    checks.refuse(np.isnan(vectors).any(), "numbers in all coordinates", values="not a number")
+    vectors = np.clip(vectors, -_LARGEST, _LARGEST)
+    # Squares of the coordinates themselves might overflow; those of their fractions do not.
+    largest = np.abs(vectors).max(axis=1)
+    fractions = vectors / np.where(largest > 0, largest, 1.0)[:, None]
+    roots = np.sqrt(np.einsum("ij,ij->i", fractions, fractions))
+    with np.errstate(over="ignore"):
+        longer = largest * roots > ball.norm
+    vectors[longer] = fractions[longer] * (ball.norm / roots[longer])[:, None]
+    return vectors

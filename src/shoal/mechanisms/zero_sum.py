@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import decimal
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.binomial import BinomialWindow
-from shoal.accounting.noise.profile import Divergence
+from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.accounting.noise.zero_sum import (
     one_bin_delta,
     one_bin_gamma,
@@ -36,14 +37,28 @@ from shoal.accounting.noise.zero_sum import (
 )
 from shoal.errors import OutOfRegimeError
 from shoal.mechanisms import shares
-from shoal.mechanisms.base import Integers, source
-from shoal.mechanisms.envelopes import AnswerEnvelopes, Whole, margins, ragged
+from shoal.mechanisms import words as texts
+from shoal.mechanisms.base import (
+    ByProfile,
+    Candidate,
+    Integers,
+    Mechanism,
+    Parts,
+    Wanted,
+    margins,
+    source,
+)
+from shoal.mechanisms.codec import Numbered, Whole, ragged
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.mechanisms.shares import NoisyCounts
+from shoal.questions.domains import Cells
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Flags, Span, category_codes
+from shoal.values import Array, Counts, Envelopes, Estimate, Flags, Span, category_codes
 
 MOST_MESSAGES = 1 << 25
 MOST_COPIES = 100_000.0
+MOST_COINS = 1_000_000  # answers: beyond, a coin for each of them takes too long to plan
+LARGEST_LIST = 10_000  # answers: beyond, a message for each is too many to plan
 _TOTAL_BITS = 62  # the weights of a CountTable add up to 2^62
 _DIGITS = 60
 _CERTAIN = 1 - 2.0**-53
@@ -144,6 +159,12 @@ class ZeroRuleEstimate(Estimate):
     excess: Whole
     gamma: float
 
+    @property
+    def unbiased(self) -> Array:
+        """Copies less those expected, whatever they are."""
+        shown = self.excess / self.n + self.gamma
+        return np.append(1 - shown, shown) if shown.size < self.frequencies.size else shown
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Exact confidence limits of each fraction, at any level; Bonferroni for all together."""
         checks.open_probability(level=level)
@@ -176,16 +197,32 @@ class ZeroRuleEstimate(Estimate):
         return fewer, more
 
 
-@dataclass(frozen=True, kw_only=True)
-class ZeroSum(AnswerEnvelopes):
-    """What the two protocols share: ``gamma`` is the probability to withhold a copy."""
+class ZeroSum(Mechanism[Estimate]):
+    """What the two protocols share: ``gamma`` is the probability to withhold a copy.
 
+    ``copies`` is of how many answers there are copies.
+    """
+
+    several = True
     gamma: float
+    k: int
 
-    def __post_init__(self) -> None:
-        checks.positive(gamma=self.gamma)
-        checks.refuse(self.gamma > 0.5, "0 < gamma <= 1/2", gamma=self.gamma)
-        object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
+    @property
+    @abstractmethod
+    def copies(self) -> int: ...
+
+    @abstractmethod
+    def _profile(self, n: int) -> NoiseProfile: ...
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Messages are numbers of answers."""
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(self.copies, spare=True),
+            estimator=BeyondPeople(self.k, self.copies, self.gamma),
+        )
 
     @property
     def integers(self) -> Integers:
@@ -195,12 +232,12 @@ class ZeroSum(AnswerEnvelopes):
     @property
     def slots(self) -> int:
         """A copy of everything and one of the truth."""
-        return self.outputs + 1
+        return self.copies + 1
 
     @property
     def messages(self) -> float:
         """Expected number of messages of one person, at most."""
-        return 1 + self.outputs * (1 - self.gamma)
+        return 1 + self.copies * (1 - self.gamma)
 
     @property
     def influence(self) -> float:
@@ -218,7 +255,7 @@ class ZeroSum(AnswerEnvelopes):
         truths = category_codes(values, self.k)
         checks.refuse(not truths.size, "at least one value", values=0)
         # A count has one cell only, that of the answer 1.
-        counts = np.bincount(truths, minlength=self.k)[-self.outputs :]
+        counts = np.bincount(truths, minlength=self.k)[-self.copies :]
         first, table = simulation_table(truths.size, self.gamma)
         withheld = first + table.draw(counts.size, source(randomness))
         return Counts(counts + truths.size - withheld, truths.size)
@@ -232,12 +269,25 @@ class ZeroSum(AnswerEnvelopes):
         """
         checks.open_probability(beta=beta)
         noise = Withheld.of(checks.count(n=n), self.gamma)
-        largest = noise.largest(beta) if self.outputs == 1 else noise.largest_of_all(beta)
+        largest = noise.largest(beta) if self.copies == 1 else noise.largest_of_all(beta)
         return max(largest, noise.mean) / n
 
-    def estimate(self, batch: Batch | Counts) -> ZeroRuleEstimate:
+
+@dataclass(frozen=True)
+class BeyondPeople(AnswerEstimator):
+    """From the copies of so many answers that are more than people; elsewhere exactly 0."""
+
+    k: int
+    copies: int
+    gamma: float
+
+    @property
+    def one_error(self) -> bool:
+        """Of two answers of which one is counted."""
+        return self.copies == 1
+
+    def estimate(self, counts: Counts) -> ZeroRuleEstimate:
         """Copies less those expected where they are more than people, elsewhere exactly 0."""
-        counts = self.counted(batch)
         n, noise = counts.n, Withheld.of(counts.n, self.gamma)
         excess = counts.cells - n
         without_rule = excess + noise.mean
@@ -250,20 +300,26 @@ class ZeroSum(AnswerEnvelopes):
             shown / n, errors / n, n, step=1 / n, empty_error=empty, excess=excess, gamma=self.gamma
         )
 
-    def unbiased(self, estimate: Estimate) -> Array:
-        """Copies less those expected, whatever they are."""
-        assert isinstance(estimate, ZeroRuleEstimate)  # noqa: S101 - what estimate() gives
-        shown = estimate.excess / estimate.n + self.gamma
-        return np.append(1 - shown, shown) if shown.size < self.k else shown
-
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
         """Of the copies that one person withholds, an answer's independent of the others'."""
         return self.gamma * (1 - self.gamma) * squares + 0 * own
 
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Mean squared error of each fraction, given the true ones: the rule's bias included."""
-        counts = np.round(np.asarray(frequencies, dtype=np.float64) * n, 6)
-        return Withheld.of(n, self.gamma).squared_error(counts) / n**2  # n · (s/n) is not always s
+        true = np.asarray([] if frequencies is None else frequencies, dtype=np.float64)
+        if self.copies == 1:
+            checks.refuse(true.shape != (2,), "the fractions of 0 and of 1", frequencies=true.shape)
+            true = true[1:]
+        counts = np.round(true * n, 6)  # n · (s/n) is not always s
+        errors = Withheld.of(n, self.gamma).squared_error(counts) / n**2
+        return np.repeat(errors, 2) if self.copies == 1 else errors
+
+
+def _checked_gamma(gamma: float) -> float:
+    """A probability as it is drawn, not less."""
+    checks.positive(gamma=gamma)
+    checks.refuse(gamma > 0.5, "0 < gamma <= 1/2", gamma=gamma)
+    return shares.rounded_up(gamma)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,12 +353,20 @@ class ZeroSumCount(ZeroSum):
     """
 
     name: ClassVar[str] = "zero-sum-count"
-    one_error = True
-    theorem = "zero-sum count, exact divergence"
-    scope = "everybody sends its bit and one more with a fixed probability, each by itself"
-    outputs = 1  # only how often it was sent matters
+    words = texts.MARKS
+    copies = 1  # only how often the one message was sent matters
 
+    gamma: float
     k: int = field(default=2, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", _checked_gamma(self.gamma))
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """It is run by its name: of two answers a near-central count has the smaller error."""
+        del wanted
+        return []
 
     @property
     def influence(self) -> float:
@@ -330,20 +394,22 @@ class ZeroSumCount(ZeroSum):
         mean = _published_mean(zero_sum_mean, n, epsilon, delta)
         return _published_error(mean, n=n, beta=beta, least=delta**25)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        truths = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """One message for an answer 1, and one more unless it is withheld."""
+        truths, bits = category_codes(values, self.k), source(randomness)
         withheld = shares.coins(self.gamma, truths.size, bits)
         sizes = truths + ~withheld
         return Envelopes(np.zeros(int(sizes.sum()), dtype=np.int64), sizes)
 
-    def _divergence(self, n: int) -> Divergence:
-        return Divergence.of(one_bin_delta, n=n, gamma=self.gamma)
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """Mean squared error of both fractions, given the true ones: the rule's bias included."""
-        true = np.asarray(frequencies, dtype=np.float64)
-        checks.refuse(true.shape != (2,), "the fractions of 0 and of 1", frequencies=true.shape)
-        return np.repeat(super().variance(true[1:], n=n), 2)
+    def _profile(self, n: int) -> NoiseProfile:
+        return NoiseProfile(
+            divergence=Divergence.of(one_bin_delta, n=n, gamma=self.gamma),
+            n=checks.count(n=n),
+            theorem="zero-sum count, exact divergence",
+            scope="everybody sends its bit and one more with a fixed probability, each by itself",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,14 +442,30 @@ class ZeroSumHistogram(ZeroSum):
     """
 
     name: ClassVar[str] = "zero-sum"
-    theorem = "zero-sum histogram, exact divergence"
-    scope = "everybody sends the truth among independent copies, each message by itself"
+    words = texts.ALL_COPIES
 
+    gamma: float
     k: int
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2)
-        super().__post_init__()
+        object.__setattr__(self, "gamma", _checked_gamma(self.gamma))
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Everybody sends about a message per answer: only where that is allowed."""
+        k = wanted.domain.arguments["k"]
+        most = LARGEST_LIST if math.isinf(wanted.messages) else wanted.messages
+        return super().candidates(wanted) if k <= min(most, MOST_COINS) else []
+
+    @property
+    def copies(self) -> int:
+        """One for each answer."""
+        return self.k
+
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number."""
+        return value
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
@@ -403,8 +485,11 @@ class ZeroSumHistogram(ZeroSum):
         checks.open_probability(beta=beta)
         return _published_error(mean, n=n, beta=beta / n, least=(delta / 2) ** 25)
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        truths = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """A copy of every answer, some of them withheld, and one more of the true one."""
+        truths, bits = category_codes(values, self.k), source(randomness)
         size = truths.size * self.k
         expected = (
             f"at most {MOST_MESSAGES // self.k} people at once for k={self.k} (about k messages"
@@ -417,8 +502,13 @@ class ZeroSumHistogram(ZeroSum):
         sizes = copies.reshape(truths.size, self.k).sum(axis=1, dtype=np.int64)
         return Envelopes(np.repeat(everything, copies), sizes)
 
-    def _divergence(self, n: int) -> Divergence:
-        return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
+    def _profile(self, n: int) -> NoiseProfile:
+        return NoiseProfile(
+            divergence=Divergence.of(two_bin_delta, n=n, gamma=self.gamma),
+            n=checks.count(n=n),
+            theorem="zero-sum histogram, exact divergence",
+            scope="everybody sends the truth among independent copies, each message by itself",
+        )
 
 
 def _published_mean(noise: Callable[..., float], n: int, epsilon: float, delta: float) -> float:
@@ -441,7 +531,7 @@ def _published_error(mean: float, *, n: int, beta: float, least: float) -> float
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseHistogram(AnswerEnvelopes):
+class SparseHistogram(Mechanism[Estimate]):
     """Send the answer, and of each of the k answers one more copy with probability γ.
 
     The noise of every answer is an independent Bin(n, γ). The zero-sum histogram shows n minus
@@ -474,8 +564,8 @@ class SparseHistogram(AnswerEnvelopes):
     """
 
     name: ClassVar[str] = "sparse"
-    theorem = "sparse histogram, exact divergence"
-    scope = "everybody sends the truth and independent copies, each message by itself"
+    words = texts.COPIES
+    several = True
 
     k: int
     gamma: float
@@ -483,13 +573,28 @@ class SparseHistogram(AnswerEnvelopes):
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2)
-        checks.positive(gamma=self.gamma)
-        checks.refuse(self.gamma > 0.5, "0 < gamma <= 1/2", gamma=self.gamma)
+        gamma = _checked_gamma(self.gamma)
         expected = f"at most {MOST_COPIES:g} copies per person (more people need fewer each)"
         copies = self.k * self.gamma
         checks.refuse(copies > MOST_COPIES, expected, k·gamma=copies)
-        object.__setattr__(self, "gamma", shares.rounded_up(self.gamma))
+        object.__setattr__(self, "gamma", gamma)
         checks.counts(self, most=likely_copies(self.k, self.gamma))
+
+    @classmethod
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:
+        """Of so many answers that a coin for each is tossed in time."""
+        many = wanted.domain.arguments["k"] > MOST_COINS
+        return [] if many else super().candidates(wanted)
+
+    @cached_property
+    def parts(self) -> Parts[Estimate]:
+        """Messages are numbers of answers."""
+        return Parts(
+            domain=Cells(self.k),
+            privacy=ByProfile(self._profile),
+            codec=Numbered(self.k, spare=True),
+            estimator=LessCopies(self.k, self.gamma),
+        )
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
@@ -529,30 +634,27 @@ class SparseHistogram(AnswerEnvelopes):
         """All slots filled with one answer, where the estimate expects γ copies."""
         return self.slots - self.gamma
 
-    def _envelopes(self, values: npt.ArrayLike, bits: Randomness) -> Envelopes:
-        truths = category_codes(values, self.k)
+    def randomize(
+        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
+    ) -> Envelopes:
+        """The answer, and copies of others."""
+        truths, bits = category_codes(values, self.k), source(randomness)
         added = self._table.draw(truths.size, bits)
         return ragged(truths, distinct_answers(self.k, added, bits), added)
 
-    def _divergence(self, n: int) -> Divergence:
-        return Divergence.of(two_bin_delta, n=n, gamma=self.gamma)
+    def true_message(self, value: int) -> int | None:
+        """The answer's own number."""
+        return value
 
-    def _slack(self, n: int) -> float:
-        """By how much the table of copies differs from a binomial law."""
-        return n * self._table.error
-
-    def estimate(self, batch: Batch | Counts) -> Estimate:
-        """Counts less the copies expected."""
-        counts = self.counted(batch)
-        return NoisyCounts.of(counts.cells, ((counts.n, self.gamma),), n=counts.n)
-
-    def variance(self, frequencies: npt.ArrayLike, *, n: int) -> Array:
-        """The same for every answer, whatever its fraction."""
-        return np.full(np.shape(frequencies), self.gamma * (1 - self.gamma) / n)
-
-    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
-        """Of the copies that one person adds, an answer's independent of the others'."""
-        return self.gamma * (1 - self.gamma) * squares + 0 * own
+    def _profile(self, n: int) -> NoiseProfile:
+        return NoiseProfile(
+            divergence=Divergence.of(two_bin_delta, n=n, gamma=self.gamma),
+            n=checks.count(n=n),
+            theorem="sparse histogram, exact divergence",
+            scope="everybody sends the truth and independent copies, each message by itself",
+            # By how much the table of copies differs from a binomial law.
+            slack=n * self._table.error,
+        )
 
     def threshold(self, n: int, beta: float) -> int:
         """No answer that nobody gave gets more messages, with probability 1 − beta for all of them.
@@ -577,6 +679,27 @@ class SparseHistogram(AnswerEnvelopes):
         received = np.rint(estimate.counts + estimate.n * self.gamma)
         significant = received > self.threshold(estimate.n, beta)
         return np.where(significant, estimate.frequencies, 0.0)
+
+
+@dataclass(frozen=True)
+class LessCopies(AnswerEstimator):
+    """Counts of k answers less the copies expected."""
+
+    k: int
+    gamma: float
+
+    def estimate(self, counts: Counts) -> Estimate:
+        """Counts less the copies expected."""
+        return NoisyCounts.of(counts.cells, ((counts.n, self.gamma),), n=counts.n)
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
+        """The same for every answer, whatever its fraction."""
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self.gamma * (1 - self.gamma) / n)
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person adds, an answer's independent of the others'."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
 
 
 def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:

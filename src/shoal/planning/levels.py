@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from shoal import checks
 from shoal.engines.bins import Binned
 from shoal.estimate.tree import LARGEST, Tree, TreeEstimate, group_sizes, totals
-from shoal.mechanisms.histograms import HistogramEstimate, NearCentralHistogram
+from shoal.mechanisms.estimators import AnswerEstimator
+from shoal.mechanisms.histograms import HistogramEstimate
+from shoal.mechanisms.shares import Difference
 from shoal.planning.joint import Part, plan_together
 from shoal.planning.planner import Plan
 
@@ -60,16 +62,16 @@ def best_levels(
     ``question`` is the plan's, without epsilon and delta. Which depth is taken follows from errors
     that grow with the number of levels, as epsilon is shared; whether it is better, from its plans.
     """
-    device, bins = plan.randomizer, len(flat.bins)
-    fits = isinstance(device, NearCentralHistogram) and _FEWEST_BINS <= bins <= LARGEST
+    law, bins = _law(plan, flat.n), len(flat.bins)
+    fits = law is not None and _FEWEST_BINS <= bins <= LARGEST
     expected = (
         f"near-central histograms of {_FEWEST_BINS} to {LARGEST:,} bins for a tree (messages_cap "
         "above 1 or choose='near-central-lean')"
     )
     checks.refuse(tree and not fits, expected, tree=tree)
-    if not isinstance(device, NearCentralHistogram) or not fits:
+    if law is None or not fits:
         return None
-    one = device.error(flat.n).variance
+    one = law.variance
     shapes = [group_sizes(bins, depth) for depth in _DEPTHS]
     rough = {
         sizes: _error(flat, _tree(flat, sizes, [one * len(sizes) ** 2] * len(sizes)))
@@ -84,7 +86,8 @@ def best_levels(
     plans = plan_together(parts, epsilon=epsilon, delta=delta).plans
     devices = [each.randomizer for each in plans]
     messages, most = math.fsum(each.messages for each in devices), question.get("messages_cap")
-    joined = _tree(flat, sizes, [_variance(each, flat.n) for each in devices])
+    laws = [_law(each, flat.n) for each in plans]
+    joined = _tree(flat, sizes, [each.variance for each in laws if each is not None])
     error, cell = _error(flat, joined), math.sqrt(float(np.diag(joined.inverse).mean()))
     over = most is not None and messages > most
     expected = f"messages_cap >= {messages:.4g}, which the levels of the tree take together"
@@ -101,9 +104,9 @@ def best_levels(
     return Levels(tuple(columns), sizes, plans, note)
 
 
-def _variance(device: object, n: int) -> float:
-    assert isinstance(device, NearCentralHistogram)  # noqa: S101 - chosen by its name
-    return device.error(n).variance
+def _law(plan: Plan, n: int) -> Difference | None:
+    """The law of the independent errors of all bins, if it is known."""
+    return cast("AnswerEstimator", plan.randomizer.estimator).error(n)
 
 
 def _error(flat: Binned, tree: Tree) -> float:

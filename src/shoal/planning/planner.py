@@ -27,25 +27,15 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import down, plain, up
 from shoal.explain.views import Tabular
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import AnswerMechanism, VectorMechanism
-from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.base import Candidate, Device, Wanted
+from shoal.mechanisms.estimators import Errors
+from shoal.mechanisms.registry import restored
 from shoal.planning import errors
-from shoal.planning.candidates import (
-    Candidate,
-    Family,
-    calibrated,
-    for_categories,
-    for_numbers,
-    for_vectors,
-)
-from shoal.planning.errors import Errors
+from shoal.questions.domains import Ball, Cells, Domain, Interval, Sphere
 from shoal.values import Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from shoal.mechanisms.vectors import Ball
 
 
 FORMAT = 1
@@ -122,21 +112,19 @@ class Question:
         )
         many = self.categories is not None and self.categories > MOST_CATEGORIES
         checks.refuse(many, expected, categories=self.categories)
-        if self.norm is not None:
-            if self.dimension is None:
-                raise InvalidArgumentError("norm", self.norm, "a norm only with dimension")
-            _ = self.ball  # which checks them
-        if self.bounds is not None:
-            checks.bounds(*self.bounds)
+        if self.norm is not None and self.dimension is None:
+            raise InvalidArgumentError("norm", self.norm, "a norm only with dimension")
+        _ = self.domain  # which checks them
 
     @property
-    def ball(self) -> Ball | None:
-        """The vectors in question, if they may be shorter than the norm."""
-        if self.dimension is None or self.norm is None:
-            return None
-        from shoal.mechanisms.vectors import Ball
-
-        return Ball(dimension=self.dimension, norm=self.norm)
+    def domain(self) -> Domain:
+        """What people may answer."""
+        if self.categories is not None:
+            return Cells(self.categories)
+        if self.bounds is not None:
+            return Interval(*self.bounds)
+        d = self.dimension or 0
+        return Sphere(d) if self.norm is None else Ball(d, self.norm)
 
     def __str__(self) -> str:
         """Who is asked for what, and how private it has to be."""
@@ -213,17 +201,14 @@ class Option:
     @property
     def influence(self) -> float | None:
         """What one dishonest person can add to one answer's count, or to the sum, where known."""
-        if isinstance(self.randomizer, MultiMessageMechanism):
-            return self.randomizer.influence
-        reach = None if self.randomizer is None else self.randomizer.reach
-        return None if reach is None else max(map(abs, reach))
+        return None if self.randomizer is None else self.randomizer.influence
 
     def to_dict(self) -> Record:
         """Plain values."""
         local, made = self.local_epsilon, self.randomizer
         return {
             "name": self.name,
-            "randomizer": None if made is None else described(made),
+            "randomizer": None if made is None else made.described(),
             "local_epsilon": local if local is not None and math.isfinite(local) else None,
             "errors": None if self.errors is None else asdict(self.errors),
             "message_bits": None if made is None else made.message_bits,
@@ -236,9 +221,11 @@ class Option:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Option:
-        """An option from plain values."""
-        made = None if stored.get("randomizer") is None else restored(stored["randomizer"])
+    def from_dict(cls, stored: Mapping[str, Any], domain: Domain) -> Option:
+        """An option for these data, from plain values."""
+        made: Device | None = None
+        if stored.get("randomizer") is not None:
+            made = restored(stored["randomizer"], domain)
         local = stored.get("local_epsilon")
         if local is None and made is not None and math.isinf(made.local_epsilon):
             local = math.inf
@@ -314,15 +301,8 @@ class Plan(Tabular):
         return self.guarantee.warnings
 
     def estimate(self, batch: object) -> object:
-        """The recommended randomizer's estimate from a batch or its counts.
-
-        For vectors with a norm: of their mean, whatever the devices were given.
-        """
-        estimate = self.randomizer.estimate(batch)  # type: ignore[union-attr]
-        ball, device = self.question.ball, self.randomizer
-        if ball is None or not isinstance(device, VectorMechanism):
-            return estimate
-        return ball.estimated(estimate, device)
+        """The recommended randomizer's estimate from a batch or its counts."""
+        return self.randomizer.estimate(batch)  # type: ignore[arg-type]  # which says if it is none
 
     def quantile_error(self, quantile: float = 0.5) -> float:
         """Predicted error, in people, of the count up to a quantile of answers that are bins.
@@ -334,10 +314,9 @@ class Plan(Tabular):
         (46, 15)
         """
         checks.open_probability(quantile=quantile)
-        device = self.randomizer
-        if not isinstance(device, AnswerMechanism):
+        if self.question.categories is None:
             raise InvalidArgumentError("quantile", quantile, "a plan for answers (bins)")
-        return errors.of_total(device, self.question, quantile)
+        return errors.of_total(self.randomizer, self.question, quantile)
 
     def choose(self, name: str) -> Plan:
         """The same plan with another option first."""
@@ -410,8 +389,9 @@ class Plan(Tabular):
             if question.get("bounds") is not None:
                 low, high = question["bounds"]
                 question["bounds"] = (float(low), float(high))
-            options = tuple(map(Option.from_dict, stored["options"]))
-            plan = cls(Question(**question), options, str(stored["reason"]))
+            asked = Question(**question)
+            options = tuple(Option.from_dict(each, asked.domain) for each in stored["options"])
+            plan = cls(asked, options, str(stored["reason"]))
         except InvalidArgumentError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -429,7 +409,7 @@ class Plan(Tabular):
                 continue
             if option.name != made.name or not self._suits(made):
                 expected = f"{option.name} for what the plan asks"
-                raise InvalidArgumentError("randomizer", described(made), expected)
+                raise InvalidArgumentError("randomizer", made.described(), expected)
             limits = (
                 ("messages", most, f"the plan's {most or 0:g} messages per person"),
                 ("local_epsilon", option.local_epsilon or 0.0, "its stated local epsilon"),
@@ -444,16 +424,7 @@ class Plan(Tabular):
         checks.refuse(missed, expected, epsilon=self.guarantee.epsilon)
 
     def _suits(self, device: Device) -> bool:
-        question = self.question
-        if question.categories is not None:
-            return getattr(device, "k", None) == question.categories
-        if question.bounds is not None:
-            return (getattr(device, "low", None), getattr(device, "high", None)) == question.bounds
-        if question.ball is not None:
-            return question.ball.suits(device)
-        bound = getattr(device, "bound", math.inf)
-        needed = math.sqrt(question.dimension or 0) * (1 - _SLACK)
-        return getattr(device, "dimension", None) == question.dimension and bound >= needed
+        return device.domain.accepts(self.question.domain)
 
     def document(self) -> Document:
         """The options, best first, the recommendation and what it keeps."""
@@ -521,9 +492,10 @@ class Plan(Tabular):
         k, cap = question.categories, question.messages_cap
         if k is None or cap != 1 or question.local_epsilon_cap or question.epsilon < _NOTED:
             return None
-        candidate = calibrated("near-central") if k == 2 else calibrated("near-central-lean", k=k)
-        allowed = replace(question, messages_cap=_FEW)
-        option, crowd = _option(candidate, allowed), question.dishonest
+        allowed, crowd = replace(question, messages_cap=_FEW), question.dishonest
+        name = "near-central" if k == 2 else "near-central-lean"
+        made = partial(registry.calibration(name), **({} if k == 2 else {"k": k}))
+        option = _option(Candidate(name, calibrated=made), allowed)
         return option if _error(option, crowd) < _error(self.recommended, crowd) else None
 
     def _table(self) -> Table:
@@ -801,15 +773,10 @@ def _options(question: Question, *names: str, near: float | None = None) -> dict
 
     Local epsilons of different families are alike: a search begins ``near`` the one before.
     """
-    cap = question.messages_cap
-    if question.categories is not None:
-        tried = for_categories(
-            question.categories, question.n, epsilon=question.epsilon, messages_cap=cap
-        )
-    elif question.bounds is not None:
-        tried = for_numbers(*question.bounds, epsilon=question.epsilon, messages_cap=cap)
-    else:
-        tried = for_vectors(question.dimension or 0, question.norm, messages_cap=cap)
+    most = math.inf if question.messages_cap is None else question.messages_cap
+    wanted = Wanted(domain=question.domain, n=question.n, epsilon=question.epsilon, messages=most)
+    kinds = registry.fitting(question.domain, several=most > 1)
+    tried = [candidate for kind in kinds for candidate in kind.candidates(wanted)]
     best: dict[str, Option] = {}
     for name in names or dict.fromkeys(candidate.name for candidate in tried):
         # The likeliest first: most others are then seen to be worse without a search.
@@ -884,7 +851,7 @@ def _surely_worse(candidate: Candidate, known: Option, question: Question) -> bo
 
 def _predicted_error(candidate: Candidate, local: float, question: Question) -> float:
     """The L2 error of the candidate at this local epsilon; 0 where there is none to predict."""
-    family = cast("Family", candidate.family)
+    family = cast("Callable[..., Device]", candidate.family)
     try:
         return errors.predicted(family(epsilon=local), question).l2
     except (InvalidArgumentError, UnreachableTargetError):

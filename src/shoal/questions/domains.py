@@ -7,39 +7,192 @@ device: one of six cells.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
 
 from shoal import checks
+from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
+
+MOST_TRIED = 64  # answers, of many
+_SLACK = 1e-9  # relative: a length that is longer by rounding is not longer
+
+
+class Domain(ABC):
+    """The data that somebody may have; ``takes`` says what they are."""
+
+    takes: ClassVar[str]
+    # The first two trial inputs are as far apart as any others.
+    ends_first: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """The largest variance of one person's datum: it matters where who reports is chance."""
+
+    @property
+    def extent(self) -> float:
+        """How far two estimates are apart at most: 1 for a fraction, the range for a mean."""
+        return 1.0
+
+    @property
+    def coordinates(self) -> int:
+        """Of a vector, how many there are."""
+        return 0
+
+    @property
+    def longest(self) -> float:
+        """Of vectors, the largest length."""
+        return math.inf
+
+    @property
+    def widest(self) -> float:
+        """Of vectors, the most that the absolute values of the coordinates add up to."""
+        return math.inf
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a mechanism for these data is made with, by the names of its parameters."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]  # a data class
+
+    def accepts(self, data: Domain) -> bool:
+        """Whether a mechanism for this domain takes such data."""
+        return self == data
+
+    @abstractmethod
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Data worth trying, for an auditor."""
+
+    @abstractmethod
+    def check(self, value: Hashable) -> None:
+        """Refuse what is no such datum."""
 
 
 @dataclass(frozen=True)
-class Cells:
+class Cells(Domain):
     """One of k cells, by its number 0, ..., k − 1.
 
-    >>> Cells(3) == Cells(3)
-    True
+    >>> Cells(3) == Cells(3), Cells(3).arguments
+    (True, {'k': 3})
     """
+
+    takes = "answers"
+    ends_first = False
 
     k: int
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2)
 
+    @property
+    def spread(self) -> float:
+        """Of the indicators of all answers together, which are equally likely."""
+        return 1 - 1 / self.k
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """All answers, or the first one, the last one, and some in between."""
+        return some_answers(self.k)
+
+    def check(self, value: Hashable) -> None:
+        """Refuse what is no answer."""
+        whole = isinstance(value, Real | np.bool_) and float(value).is_integer()
+        wrong = not whole or not 0 <= float(value) < self.k  # type: ignore[arg-type]  # a number
+        expected = f"answers by their numbers 0 to {self.k - 1}, as declared"
+        checks.refuse(wrong, expected, inputs=value)
+
 
 @dataclass(frozen=True)
-class Interval:
-    """A number from ``low`` to ``high``."""
+class Interval(Domain):
+    """A number from ``low`` to ``high``; ``whole`` if it has to be a whole one."""
+
+    takes = "numbers"
 
     low: float
     high: float
+    whole: bool = False
 
     def __post_init__(self) -> None:
         checks.bounds(self.low, self.high)
 
+    @property
+    def spread(self) -> float:
+        """Of a number that is at either bound, as often."""
+        return ((self.high - self.low) / 2) ** 2
+
+    @property
+    def extent(self) -> float:
+        """The range."""
+        return self.high - self.low
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The bounds."""
+        return {"low": self.low, "high": self.high}
+
+    def accepts(self, data: Domain) -> bool:
+        """Numbers between the same bounds."""
+        return self.arguments == data.arguments
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Both bounds and the middle."""
+        if self.whole:
+            return tuple(dict.fromkeys((0, int(self.high), int(self.high) // 2)))
+        return (self.low, self.high, (self.low + self.high) / 2)
+
+    def check(self, value: Hashable) -> None:
+        """Refuse what is no number between the bounds, or no whole one."""
+        inside = isinstance(value, Real) and self.low <= float(value) <= self.high
+        expected = f"numbers from {self.low:g} to {self.high:g}, as declared"
+        checks.refuse(not inside, expected, inputs=value)
+        broken = self.whole and not float(value).is_integer()  # type: ignore[arg-type]  # a number
+        checks.refuse(broken, f"whole {expected}", inputs=value)
+
+
+class Vectors(Domain):
+    """Vectors of so many coordinates."""
+
+    takes = "vectors"
+    dimension: int
+
+    @property
+    def spread(self) -> float:
+        """The square of the largest length."""
+        return self.longest**2
+
+    @property
+    def coordinates(self) -> int:
+        """The dimension."""
+        return self.dimension
+
+    @property
+    @abstractmethod
+    def ends(self) -> float:
+        """How far the first coordinate reaches, if all others are 0."""
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Opposite ends, and what is across."""
+        axes = np.eye(self.dimension) * self.ends
+        return tuple(tuple(row.tolist()) for row in (axes[0], -axes[0], *axes[1:2]))
+
+    def check(self, value: Hashable) -> None:
+        """Refuse what is no tuple of so many numbers."""
+        parts = value if isinstance(value, tuple) else ()
+        numbers = all(isinstance(part, Real) and math.isfinite(part) for part in parts)
+        expected = f"tuples of {self.dimension} finite numbers, as declared"
+        checks.refuse(len(parts) != self.dimension or not numbers, expected, inputs=value)
+
 
 @dataclass(frozen=True)
-class Ball:
-    """A vector of so many coordinates that is at most ``norm`` long."""
+class Ball(Vectors):
+    """A vector of so many coordinates that is at most ``norm`` long.
+
+    >>> Ball(dimension=2, norm=5.0).accepts(Ball(dimension=2, norm=4.0))
+    True
+    """
 
     dimension: int
     norm: float
@@ -47,15 +200,32 @@ class Ball:
     def __post_init__(self) -> None:
         checks.counts(self, dimension=1)
         checks.positive(norm=self.norm)
+        expected = f"a norm from {SMALLEST_RANGE:g} to {LARGEST_RANGE:g} (take other units)"
+        checks.refuse(not SMALLEST_RANGE <= self.norm <= LARGEST_RANGE, expected, norm=self.norm)
 
     @property
-    def bound(self) -> float:
-        """The most that the absolute values of the coordinates add up to."""
+    def longest(self) -> float:
+        """The norm."""
+        return self.norm
+
+    @property
+    def widest(self) -> float:
+        """√d times the norm."""
         return math.sqrt(self.dimension) * self.norm
+
+    @property
+    def ends(self) -> float:
+        """The norm."""
+        return self.norm
+
+    def accepts(self, data: Domain) -> bool:
+        """Vectors of as many coordinates that are no longer."""
+        fits = self.norm >= data.longest * (1 - _SLACK)
+        return data.coordinates == self.dimension and fits
 
 
 @dataclass(frozen=True)
-class Sphere:
+class Sphere(Vectors):
     """A vector of so many coordinates whose length is 1."""
 
     dimension: int
@@ -63,16 +233,77 @@ class Sphere:
     def __post_init__(self) -> None:
         checks.counts(self, dimension=2)
 
+    @property
+    def longest(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def ends(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def widest(self) -> float:
+        """√d."""
+        return math.sqrt(self.dimension)
+
 
 @dataclass(frozen=True)
-class Texts:
-    """A text of at most ``length`` bytes, of these characters (None: any)."""
+class Octahedron(Vectors):
+    """A vector of so many coordinates whose absolute values add up to ``bound`` at most."""
 
-    length: int
+    dimension: int
+    bound: float
+
+    @property
+    def widest(self) -> float:
+        """The bound."""
+        return self.bound
+
+    @property
+    def ends(self) -> float:
+        """The bound."""
+        return self.bound
+
+    def accepts(self, data: Domain) -> bool:
+        """Vectors of as many coordinates that add up to no more."""
+        fits = self.bound >= data.widest * (1 - _SLACK)
+        return data.coordinates == self.dimension and fits
+
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Opposite ends, and zero."""
+        first, second = super().trial_inputs()[:2]
+        return first, second, tuple([0.0] * self.dimension)
+
+
+@dataclass(frozen=True)
+class Texts(Domain):
+    """A text of at most ``length`` bytes (None: any), of these characters (None: all)."""
+
+    takes = "texts"
+    ends_first = False
+
+    length: int | None = None
     alphabet: str | None = None
 
     def __post_init__(self) -> None:
         checks.counts(self, length=1)
 
+    @property
+    def spread(self) -> float:
+        """None is known."""
+        return math.inf
 
-Domain = Cells | Interval | Ball | Sphere | Texts
+    def trial_inputs(self) -> tuple[Hashable, ...]:
+        """Some texts."""
+        return ("a", "b", "c")
+
+    def check(self, value: Hashable) -> None:
+        """Refuse what is no text."""
+        checks.refuse(not isinstance(value, str), "strings, as there is no k", inputs=value)
+
+
+def some_answers(k: int) -> tuple[int, ...]:
+    """All of k answers, or the first one, the last one, and some in between."""
+    return tuple(np.linspace(0, k - 1, min(k, MOST_TRIED)).astype(np.int64).tolist())

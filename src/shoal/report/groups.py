@@ -14,7 +14,7 @@ from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
-from shoal.mechanisms.base import AnswerMechanism
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.report.charts import LEVEL, Item, Panel, counted
 from shoal.report.result import ColumnResult
 from shoal.values import Estimate, Record
@@ -58,8 +58,8 @@ class GroupedResult(ColumnResult):
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The groups: their sizes, and the fractions inside them, with 95 % intervals."""
-        mechanism = cast("AnswerMechanism", self.randomizer)
-        return groups.split(mechanism, cast("Estimate", self.estimate), self.group_labels, LEVEL)
+        estimator = cast("AnswerEstimator", self.randomizer.estimator)
+        return groups.split(estimator, cast("Estimate", self.estimate), self.group_labels, LEVEL)
 
     def records(self) -> list[Record]:
         """One row per group and answer: of all people, within the group, and the group's size."""

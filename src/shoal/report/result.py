@@ -27,8 +27,7 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
 from shoal.explain.text import down, factor, finite, plain, up, visible
 from shoal.explain.views import Tabular
-from shoal.mechanisms.envelopes import Device
-from shoal.mechanisms.registry import described
+from shoal.mechanisms.base import Device
 from shoal.planning import Plan
 from shoal.report import charts
 from shoal.report.charts import Chart, counted
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.bins import Bins
     from shoal.estimate.distribution import Distribution, Quantile, RangeCount
-    from shoal.mechanisms.base import AnswerMechanism
+    from shoal.mechanisms.estimators import AnswerEstimator
 
 T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
@@ -103,8 +102,8 @@ class ColumnResult:
         if self.bins is None:
             expected = "a column collected in bins (bins=20, --bins 20)"
             raise InvalidArgumentError("column", self.column, expected)
-        mechanism = cast("AnswerMechanism", self.randomizer)
-        return Distribution(self.bins, cast("Estimate", self.estimate), mechanism)
+        estimator = cast("AnswerEstimator", self.randomizer.estimator)
+        return Distribution(self.bins, cast("Estimate", self.estimate), estimator)
 
     def items(self, most: int | None = None) -> list[charts.Item]:
         """What there is to be shown: the largest answers first, bins in their order.
@@ -214,12 +213,12 @@ class ColumnResult:
             statistics["quantiles"] = [quantile.to_dict() for quantile in quantiles]
             statistics["ranges"] = [count.to_dict() for count in ranges]
             statistics["levels"] = [
-                described(each) | attributes(each, *_SIZES, "slots") for each in self.levels
+                each.described() | attributes(each, *_SIZES, "slots") for each in self.levels
             ]
         return {
             **attributes(self, "column", "n"),
             "guarantee": self.guarantee.to_dict(),
-            "randomizer": described(self.randomizer)
+            "randomizer": self.randomizer.described()
             | attributes(self.randomizer, *_SIZES, "slots"),
             "estimates": self.records(),
             **statistics,

@@ -42,11 +42,10 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise.dummies import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import Randomizer, source
+from shoal.mechanisms.base import Device, source
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
-from shoal.mechanisms.envelopes import Device
 from shoal.mechanisms.partitioned import PartitionedResponse
-from shoal.mechanisms.registry import by_name, described
+from shoal.mechanisms.registry import by_name
 from shoal.randomness import Randomness
 from shoal.testing import power, rates
 from shoal.testing.question import DesignOptions, Question, Test, hypothesis
@@ -152,7 +151,7 @@ class Option:
         """Plain values."""
         local, device = self.local_epsilon, self.device
         return attributes(self, "name", "coin") | {
-            "device": None if device is None else described(device),
+            "device": None if device is None else device.described(),
             "local_epsilon": None if local is None or math.isinf(local) else local,
             "messages": self.messages,
             "power": None if device is None else self.power,
@@ -588,7 +587,7 @@ def one_message_devices(question: Question) -> list[Device]:
     return [each(epsilon=calibrated(each, question)) for each in families]
 
 
-def calibrated(family: Callable[..., Randomizer], question: Question) -> float:
+def calibrated(family: Callable[..., Device], question: Question) -> float:
     """The largest local epsilon of a family that keeps what one batch may cost."""
     return local_epsilon(
         family,

@@ -33,7 +33,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +41,10 @@ from scipy import sparse
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import CategoryRandomizer, NumberedMessages
+from shoal.mechanisms.base import CategoryRandomizer, Device
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
-from shoal.mechanisms.envelopes import Device
 from shoal.mechanisms.partitioned import PartitionedResponse, Partitions
-from shoal.mechanisms.response import HadamardResponse, RandomizedResponse, walsh
+from shoal.mechanisms.response import HadamardResponse, walsh
 from shoal.testing import sampling
 from shoal.testing.sampling import CountTable, Generator
 from shoal.values import Array, Counts
@@ -320,13 +319,14 @@ def scores_of(device: Device, reference: Array) -> Scores:
     """The scores of a device's messages under the hypothesis."""
     k, answers = getattr(device, "k", None), reference.shape[-1]
     checks.refuse(k != answers, f"a device for {answers} answers", k=k)
-    if type(device) in _SCORES:
-        return _SCORES[type(device)](device, reference)
-    if not (isinstance(device, CategoryRandomizer) and isinstance(device, NumberedMessages)):
+    if device.name in _SCORES:
+        return _SCORES[device.name](device, reference)
+    outputs = None if device.several else device.outputs
+    if outputs is None or not hasattr(device, "table"):
         expected = "a device whose messages are numbers (grr, hadamard, projective, dummies, ...)"
         raise InvalidArgumentError("device", getattr(device, "name", device), expected)
     expected = f"at most {LARGEST_LIST} different messages for {device.name}"
-    checks.refuse(device.outputs > LARGEST_LIST, expected, outputs=device.outputs)
+    checks.refuse(outputs > LARGEST_LIST, expected, outputs=outputs)
     return ListedScores(device, reference)
 
 
@@ -399,10 +399,11 @@ class ResponseScores(GramScores):
         self._lie = 1 / (math.exp(device.local_epsilon) + self.outputs - 1)
         self._truth = math.expm1(device.local_epsilon) * self._lie
         self._least = self._lie * (1 - self._lie)  # variance: no message is rarer than its untruths
-        if isinstance(device, PartitionedResponse):
-            self._layout = device.layout
-            self._truth = device.truth / device.partitions  # λ/G
-            self._lie = self._least = (1 - device.truth) / self.outputs
+        if device.public_coins:
+            binned = cast("PartitionedResponse", device)
+            self._layout = binned.layout
+            self._truth = binned.truth / binned.partitions  # λ/G
+            self._lie = self._least = (1 - binned.truth) / self.outputs
 
     def expected(self, probabilities: Array) -> Array:
         """b + λ p_j, or (b + λ p(bin))/G."""
@@ -572,7 +573,7 @@ class DummiesScores(GramScores):
 
     def __init__(self, device: Device, reference: Array, observed: Array | None = None) -> None:
         super().__init__(device, reference, observed)
-        binned = device if isinstance(device, PartitionedDummies) else None
+        binned = cast("PartitionedDummies", device) if device.public_coins else None
         self._layout = binned.layout if binned else None
         self.symbols: int = binned.symbols if binned else reference.shape[-1]  # L
         self._single = self.outputs == self.symbols  # one histogram
@@ -669,12 +670,13 @@ class DummiesScores(GramScores):
 # public coins.
 
 
-_SCORES: dict[type, type[Scores]] = {
-    RandomizedResponse: ResponseScores,
-    HadamardResponse: HadamardScores,
-    UniformDummies: DummiesScores,
-    PartitionedResponse: ResponseScores,
-    PartitionedDummies: DummiesScores,
+# Closed forms, by the names of the mechanisms that have one; any other is listed by its table.
+_SCORES: dict[str, type[Scores]] = {
+    "grr": ResponseScores,
+    "hadamard": HadamardScores,
+    "dummies": DummiesScores,
+    "partitioned": ResponseScores,
+    "partitioned-dummies": DummiesScores,
 }
 
 

@@ -24,8 +24,7 @@ from shoal import checks
 from shoal.errors import UnreachableTargetError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain
-from shoal.mechanisms.envelopes import Device
-from shoal.mechanisms.registry import described
+from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
@@ -85,7 +84,7 @@ class Point:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        device = None if self.device is None else described(self.device)
+        device = None if self.device is None else self.device.described()
         return attributes(self, "n", "model", "power", "limits") | {"device": device}
 
     def __str__(self) -> str:

@@ -15,10 +15,7 @@ from shoal.accounting.amplification import amplify, profile
 from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import PrecisionError
-from shoal.mechanisms.base import Reports
-from shoal.mechanisms.dummies import PartitionedDummies
-from shoal.mechanisms.envelopes import Device
-from shoal.mechanisms.partitioned import PartitionedResponse
+from shoal.mechanisms.base import Device, Reports
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
 from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
@@ -96,8 +93,7 @@ class Tester(Test):
     @property
     def coin(self) -> str:
         """Private, or public where everybody has to know the partitions."""
-        public = isinstance(self.device, PartitionedResponse | PartitionedDummies)
-        return "public" if public else "private"
+        return "public" if self.device.public_coins else "private"
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -10,8 +10,7 @@ import numpy as np
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import plain, up
-from shoal.mechanisms.envelopes import Device
-from shoal.mechanisms.registry import described
+from shoal.mechanisms.base import Device
 from shoal.testing.question import Kind
 from shoal.values import Array, attributes
 
@@ -95,7 +94,7 @@ class Verdict:
         return (
             attributes(self, "kind", "rejected", "p_value", "statistic", "threshold", "level")
             | attributes(self, "distance", "power", "sizes", "simulations", "coin")
-            | {"sizes": list(self.sizes), "device": described(self.device), "words": self.words}
+            | {"sizes": list(self.sizes), "device": self.device.described(), "words": self.words}
             | {"guarantee": self.guarantee.to_dict(), "warnings": list(self.warnings)}
         )
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from shoal.engines import spark
 from shoal.errors import EngineError, ShoalError
-from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.base import Device
 from shoal.sealing import KeyPair
 from shoal.service.analyzer.decode import Cells, LocalRecords, Mask, Opened
 from shoal.service.batch_file import BatchFile, BatchHeader

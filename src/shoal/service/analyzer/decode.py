@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
+from shoal.mechanisms.base import Device
 from shoal.sealing import KeyPair
 from shoal.service.opening import TAG_BYTES, Pool, Rows, tags_of
 from shoal.service.wire import Section
@@ -111,9 +111,7 @@ class LocalRecords:
 
 def cells_of(device: Device, rows: Rows) -> Cells:
     """Admissible messages added up: of any part of a batch, whosever they are."""
-    if isinstance(device, MultiMessageMechanism):
-        return device.cells(device.decode_slots(rows))
-    return device.tally(device.decode(rows)).cells
+    return device.codec.cells(device.decode_slots(rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,6 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
 from shoal.explain.text import plain, up
-from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
-from shoal.mechanisms.envelopes import MultiMessageMechanism
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Collections
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
@@ -111,12 +109,10 @@ def signs_of_forgery(
     No estimate is in the sentence, nor which answer it is about: readers are told it.
     """
     device, estimate = question.device, estimated(question, counts)
-    low, high = 0.0, 1.0
-    if isinstance(device, NumberMechanism):
-        low, high = device.low, device.high
+    low, high = (0.0, 1.0) if question.answers else question.bounds
     slack = 0.0
-    if isinstance(device, MultiMessageMechanism):  # a spoiled report lacks a message, and counts
-        slack = spoiled * (device.influence + high - low) / counts.n
+    if device.several:  # a spoiled report lacks a message, and counts
+        slack = spoiled * ((device.influence or 0.0) + high - low) / counts.n
     below, above = estimate.beyond(rare, bounds=(low - slack, high + slack), reach=device.reach)
     beyond = int((below | above).sum())
     if not beyond:
@@ -138,7 +134,7 @@ def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
 
 def estimated(question: Question, counts: Counts) -> Estimate | MeanEstimate:
     """The mechanism's own estimate."""
-    return cast("AnswerMechanism | NumberMechanism", question.device).estimate(counts)
+    return cast("Estimate | MeanEstimate", question.device.estimate(counts))
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
-from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
-from shoal.mechanisms.envelopes import MultiMessageMechanism
+from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.report.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
 from shoal.service.admission import ASSUMED
@@ -182,8 +181,8 @@ def _by_groups(question: Question, estimate: Estimate) -> Iterator[Document]:
     """
     from shoal.estimate.groups import split
 
-    mechanism = cast("AnswerMechanism", question.device)
-    for group in split(mechanism, estimate, question.groups, LEVEL):
+    estimator = cast("AnswerEstimator", question.device.estimator)
+    for group in split(estimator, estimate, question.groups, LEVEL):
         size = dict(zip(SIZE, (group.count, group.low, group.high), strict=True))
         inside: Iterable[tuple[float | None, ...]] = [(None, None, None)] * len(question.answers)
         if group.fractions is not None:
@@ -204,9 +203,9 @@ def bias(
     """
     people = decision.valid - decision.honest + spoiled(question, counts, reports)
     device = question.device
-    own = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
-    if isinstance(device, MultiMessageMechanism):
-        return people * (device.influence + own) / counts.n
+    own = device.domain.extent
+    if device.several:
+        return people * ((device.influence or 0.0) + own) / counts.n
     estimate = estimated(question, counts)
     step = estimate.step if isinstance(estimate, Estimate) else 0.0
     return people * (step + own / counts.n) if step else None

@@ -21,7 +21,6 @@ from shoal import checks
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plain
-from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
 from shoal.randomness import Randomness
 from shoal.sealing import PublicKey
 from shoal.service.client.errors import NOTHING_SENT, ClientError
@@ -131,10 +130,9 @@ def _joined(columns: Mapping[str, Values]) -> Values:
 
 
 def _values(question: Question, answers: Answers) -> Values:
-    device = question.device
-    if isinstance(device, AnswerMechanism):
+    if question.answers:
         if isinstance(answers, np.ndarray):
-            return _checked_codes(answers, device.k)
+            return _checked_codes(answers, len(question.labels))
         named = f" to {question.name}" if question.name else ""
         if not question.groups:
             return _coded("answers", named, question.answers, answers)
@@ -145,13 +143,13 @@ def _values(question: Question, answers: Answers) -> Values:
         groups = _coded("groups", named, question.groups, (group for group, _ in given))
         own = _coded("answers", named, question.answers, (answer for _, answer in given))
         return groups * len(question.answers) + own
-    assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
+    low, high = question.bounds
     if isinstance(answers, np.ndarray) and answers.dtype.kind in "iuf":
         numbers = answers.astype(np.float64)
     else:
         numbers = np.array([_number(answer) for answer in answers], dtype=np.float64)
-    within = (device.low <= numbers) & (numbers <= device.high)  # NaN is not
-    expected = f"a number from {device.low:g} to {device.high:g}"
+    within = (low <= numbers) & (numbers <= high)  # NaN is not
+    expected = f"a number from {low:g} to {high:g}"
     checks.refuse(numbers.ndim != 1 or not within.all(), expected, answer=_NOT_SHOWN)
     return numbers
 
@@ -212,8 +210,8 @@ def _column_values(
 ) -> Values:
     from shoal.engines import columns
 
-    device, read = question.device, columns.column(table, column)
-    if isinstance(device, AnswerMechanism):
+    read = columns.column(table, column)
+    if question.answers:
         values = _places(question, read, question.answers)
         known = values >= 0
         what = "have an answer that the survey does not"
@@ -226,11 +224,11 @@ def _column_values(
         rows, nulls, wrong = len(values), int(absent.sum()), int((~known & ~absent).sum())
         values = values[known]
     else:
-        assert isinstance(device, NumberMechanism)  # noqa: S101 - a survey has one or the other
+        low, high = question.bounds
         rows, nulls = read.numeric_size()
         values = np.concatenate([*read.numbers(), np.empty(0, dtype=np.float64)])
-        wrong = int(((values < device.low) | (values > device.high)).sum())
-        what = f"are not a number from {plain(device.low)} to {plain(device.high)}"
+        wrong = int(((values < low) | (values > high)).sum())
+        what = f"are not a number from {plain(low)} to {plain(high)}"
     if wrong:
         raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
     if nulls and question.name:
@@ -278,9 +276,9 @@ def draw(
     if survey.several:
         columns = [np.ascontiguousarray(taking_part[each.name]) for each in survey.questions]
     sections = [
-        np.asarray(
-            device.encode(device.randomize(column, randomness=randomness))  # type: ignore[arg-type]
-        ).reshape(people, -1)
+        np.asarray(device.encode(device.randomize(column, randomness=randomness))).reshape(
+            people, -1
+        )
         for device, column in zip(survey.devices, columns, strict=True)
     ]
     messages = np.ascontiguousarray(np.concatenate(sections, axis=1)).tobytes()

@@ -40,7 +40,7 @@ import httpx
 from shoal import checks, randomness
 from shoal.accounting.amplification import local_epsilon
 from shoal.errors import ShoalError
-from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import MalformedError
 from shoal.service.admission import Invitation, Invited

@@ -25,7 +25,7 @@ from scipy import stats
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.mechanisms.base import CategoryRandomizer, Randomizer
+from shoal.mechanisms.base import CategoryRandomizer, Device
 from shoal.network import law
 from shoal.network.account import TRUST, WALKED
 from shoal.network.graph import Graph, Nodes
@@ -219,7 +219,7 @@ def guarantee(
     whereabouts: Whereabouts,
     *,
     survey: PeerSurvey,
-    randomizer: Randomizer,
+    randomizer: Device,
     delta: float = 1e-6,
 ) -> Guarantee:
     """What everybody in a run among peers is guaranteed, the worst off included.

@@ -38,7 +38,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from shoal.mechanisms.base import Randomizer
+from shoal.mechanisms.base import Device
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import OVERHEAD, Envelope
 from shoal.sealing.errors import NotOpenableError, SealingError
@@ -56,7 +56,7 @@ from shoal.service.peers.survey import (
     Wire,
     new_token,
 )
-from shoal.values import Batch
+from shoal.values import Batch, Envelopes
 
 HOME = SERVER  # after the last layer: what is left goes to the server
 
@@ -318,7 +318,7 @@ class Task:
     """What every peer is told before it starts, and how it will fare."""
 
     survey: PeerSurvey
-    randomizer: Randomizer
+    randomizer: Device
     conditions: Conditions
 
     def wire(self, directory: Directory) -> Wire:
@@ -402,7 +402,7 @@ class Collector:
         self._reports[digest] = frame.payload
         return self._link.seal(frame.receipt(SERVER), frame.sender, self.directory)
 
-    def collect(self, randomizer: Randomizer) -> Collected:
+    def collect(self, randomizer: Device) -> Collected:
         """Open everything that arrived."""
         self._link = None
         width, rows = self.wire.message_bytes, []
@@ -416,4 +416,5 @@ class Collector:
             rows.append(row)
         messages = randomizer.decode(np.array(rows, dtype=np.uint8).reshape(len(rows), width))
         rejected = len(self._reports) - len(rows)
+        assert not isinstance(messages, Envelopes)  # noqa: S101 - one message each
         return Collected(Batch(messages), duplicates=self._duplicates, rejected=rejected)

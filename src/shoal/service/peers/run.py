@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.mechanisms.base import Randomizer
+from shoal.mechanisms.base import Device
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.machine import Collected, Collector, Peer, Send, Standing, Task
@@ -99,7 +99,7 @@ class PeerRun(Collected):
 def run_peers(
     values: npt.ArrayLike,
     *,
-    randomizer: Randomizer,
+    randomizer: Device,
     graph: Neighbours,
     survey: PeerSurvey,
     conditions: Conditions | None = None,

@@ -25,7 +25,7 @@ import numpy as np
 from shoal import checks
 from shoal import randomness as sources
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import Randomizer
+from shoal.mechanisms.base import Device
 from shoal.network.graph import Graph, Nodes
 from shoal.randomness import Randomness
 from shoal.sealing.envelope import LARGEST_CAPACITY, OVERHEAD, Envelope
@@ -158,7 +158,7 @@ class PeerSurvey:
             return 0
         return self.rounds if self.hops is None else self.hops
 
-    def configuration(self, randomizer: Randomizer, directory: Directory) -> dict[str, Plain]:
+    def configuration(self, randomizer: Device, directory: Directory) -> dict[str, Plain]:
         """Everything that names the survey."""
         parameters = {
             field.name: getattr(randomizer, field.name)
@@ -173,7 +173,7 @@ class PeerSurvey:
             "directory": directory.digest,
         }
 
-    def wire(self, randomizer: Randomizer, directory: Directory) -> Wire:
+    def wire(self, randomizer: Device, directory: Directory) -> Wire:
         """The envelopes of this survey."""
         survey = SurveyId.of(self.configuration(randomizer, directory))
         return Wire(survey=survey, message_bytes=randomizer.message_bytes, layers=self.layers)

@@ -19,7 +19,7 @@ from scipy import special
 
 from shoal.accounting.atoms import Array
 from shoal.explain.text import plain, up
-from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.base import Device
 from shoal.sealing import SUITES
 from shoal.service.survey.document import Survey
 from shoal.service.survey.mechanisms import BROWSERS

@@ -26,13 +26,11 @@ from shoal import checks
 from shoal.accounting.amplification import required_n
 from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
-from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.errors import ShoalError, UnreachableTargetError
 from shoal.explain.text import down, up
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
-from shoal.mechanisms.envelopes import Device, MultiMessageMechanism
+from shoal.mechanisms.base import Device
 from shoal.planning import Plan, joint, plan
-from shoal.planning.errors import of_categories, of_numbers
 from shoal.planning.planner import recalibrated
 from shoal.service.admission import Admission
 from shoal.service.survey.browser import counted_epsilon
@@ -179,7 +177,7 @@ class Design:
             return self.given
         chosen = self.plan.randomizer
         if self.reports_per_person == 1:
-            if not isinstance(chosen, MultiMessageMechanism):
+            if not chosen.several:
                 return chosen
             delta = self.terms.delta_taking_part
             made = chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
@@ -191,7 +189,7 @@ class Design:
                 )
             return made
         # The same kind with the least noise with which R reports together keep epsilon.
-        if isinstance(chosen, MultiMessageMechanism):
+        if chosen.several:
             about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
             return self._searched(
                 lambda each: recalibrated(self.plan, each).randomizer, about, self.epsilon
@@ -304,12 +302,11 @@ def expected_error(device: Device, valid: int) -> float:
     Of answers: the standard error of one's share if everybody's answers are spread evenly. Of
     numbers: that of the mean in the worst case, in their own unit.
     """
-    valid = checks.count(valid=valid)
-    if isinstance(device, AnswerMechanism):
-        return of_categories(device, valid).l2 / math.sqrt(device.k) / valid
-    if isinstance(device, NumberMechanism):
-        return of_numbers(device, valid).l2 / valid
-    raise InvalidArgumentError("device", device.name, "a mechanism for answers or for numbers")
+    valid, domain = checks.count(valid=valid), device.domain
+    expected = "a mechanism for answers or for numbers"
+    checks.refuse(domain.takes not in {"answers", "numbers"}, expected, device=device.name)
+    answers = domain.arguments.get("k", 1)
+    return device.estimator.errors(valid).l2 / math.sqrt(answers) / valid
 
 
 def tells_nothing(devices: tuple[Device, ...], valid: int) -> bool:
@@ -360,8 +357,7 @@ def epsilon_in_browsers(design: Design, *, allowed: float) -> float | None:
 
 def _blur(device: Device, valid: int) -> float:
     """The expected error, in quarters of all there can be."""
-    whole = device.high - device.low if isinstance(device, NumberMechanism) else 1.0
-    return 4 * expected_error(device, valid) / whole
+    return 4 * expected_error(device, valid) / device.domain.extent
 
 
 def _two_digits(number: int) -> int:

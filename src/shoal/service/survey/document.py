@@ -37,10 +37,9 @@ from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.mechanisms import registry
-from shoal.mechanisms.base import AnswerMechanism, NumberMechanism
-from shoal.mechanisms.envelopes import Device, UnevenMechanism
-from shoal.mechanisms.grid import Laplace
-from shoal.mechanisms.registry import described, restored
+from shoal.mechanisms.base import Device
+from shoal.mechanisms.codec import Uneven
+from shoal.mechanisms.registry import restored
 from shoal.mechanisms.shares import alike
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
@@ -346,13 +345,13 @@ class Question:
     def __post_init__(self) -> None:
         check_text("question", self.text, LONGEST_TEXT)
         answers, device = self.answers, self.device
-        if isinstance(device, NumberMechanism):
+        takes = device.domain.takes if hasattr(device, "parts") else ""
+        if takes == "numbers":
             expected = "no list of answers with a mechanism for numbers"
             checks.refuse(answers, expected, answers=len(answers))
-        elif isinstance(device, AnswerMechanism):
-            expected = f"{device.k} answers, as the mechanism has"
-            number = cells(answers, self.groups)
-            checks.refuse(number != device.k, expected, answers=number)
+        elif takes == "answers":
+            k, number = device.domain.arguments["k"], cells(answers, self.groups)
+            checks.refuse(number != k, f"{k} answers, as the mechanism has", answers=number)
         else:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
@@ -379,6 +378,12 @@ class Question:
         return labels(self.answers, self.groups)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Of a number."""
+        limits = self.device.domain.arguments
+        return limits["low"], limits["high"]
+
+    @property
     def spoken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The answers and the groups as people read them."""
         names = {NONE: SKIPPED} if self.may_be_skipped else {}
@@ -400,7 +405,7 @@ class Question:
             "question": self.text,
             "answers": list(self.answers),
             **(grouped if self.groups else {}),
-            "mechanism": cast("dict[str, Plain]", described(self.device)),
+            "mechanism": cast("dict[str, Plain]", self.device.described()),
             # What follows from the parameters: a machine that derives other numbers has to refuse,
             # and a client in another language need not derive any.
             "sampler": dict(self.device.integers if self._sampler is None else self._sampler),
@@ -541,13 +546,12 @@ class Stated:
             each = question.device.local_epsilon
             expected = f"at most {LARGEST_LOCAL:g} for each of {composed}"
             checks.refuse(LARGEST_LOCAL < each < math.inf, expected, local_epsilon=each)
-            if isinstance(question.device, Laplace):
-                expected = (
-                    f"at most {MOST_LEVELS} for {composed} by {question.device.name} "
-                    "(or take piecewise)"
-                )
-                levels = question.device.levels
-                checks.refuse(levels > MOST_LEVELS, expected, levels=levels)
+            expected = (
+                f"at most {MOST_LEVELS} for {composed} by {question.device.name} "
+                "(or take piecewise)"
+            )
+            levels = question.device.law_levels
+            checks.refuse(levels > MOST_LEVELS, expected, levels=levels)
         expected = "an admission of people, and no fraction, for several questions or groups"
         fraction = self.latest and isinstance(self.admission, OpenFraction)
         checks.refuse(fraction, expected, admission="a fraction")
@@ -694,7 +698,7 @@ class Survey(Stated):
         super().__post_init__()
         checks.refuse(self.suite not in SUITES, f"one of {', '.join(SUITES)}", suite=self.suite)
         for device in self.devices:
-            if isinstance(device, UnevenMechanism):
+            if device.uneven is not None:
                 self._check_sizes(device.name)
         _check_room(self.devices, suite=self.suite, token_bytes=self.token_bytes)
         epsilon = self.guarantee(self.batches.minimum).epsilon
@@ -715,10 +719,9 @@ class Survey(Stated):
         checks.refuse(reports > 1, expected, reports_per_person=reports)
 
     @property
-    def uneven(self) -> UnevenMechanism | None:
-        """The mechanism, if people send so many messages as they need: of the only question."""
-        device = self.devices[0]
-        return device if isinstance(device, UnevenMechanism) else None
+    def uneven(self) -> Uneven | None:
+        """How batches are filled up, if people send so many messages as they need."""
+        return self.devices[0].uneven
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from shoal.accounting.compose import ComposedProfile, Method
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
 from shoal.explain.text import up
-from shoal.mechanisms.envelopes import Device
+from shoal.mechanisms.base import Device
 from shoal.service.admission import Admission, Open
 
 _LARGEST_DELTA = 0.5  # beyond, a smaller delta is asked about: its epsilon holds for the larger one

@@ -11,8 +11,7 @@ from pathlib import Path
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import duration, finite, moment, plain, up
-from shoal.mechanisms.base import NumberMechanism
-from shoal.mechanisms.envelopes import Device, UnevenMechanism
+from shoal.mechanisms.base import Device
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Question, Survey
 from shoal.service.survey.texts import similar
@@ -76,8 +75,7 @@ def document(survey: Survey, now: int, *, enough: int = 0) -> Document:
     warnings = list(survey.guarantee(survey.batches.minimum).warnings)
     blurred = [q for q in survey.questions if tells_nothing((q.device,), survey.batches.minimum)]
     if blurred:
-        numbers = isinstance(blurred[0].device, NumberMechanism)
-        much = "a quarter of the range" if numbers else "25 percentage points"
+        much = "25 percentage points" if blurred[0].answers else "a quarter of the range"
         much += f" for {blurred[0].name}" if survey.several else ""
         better = f"; --minimum {enough} would do" if enough else ""
         warnings.append(
@@ -140,7 +138,7 @@ def _promised(survey: Survey) -> list[tuple[str, str]]:
 
 def _runs(device: Device) -> str:
     messages = "one message" if device.slots == 1 else f"{device.slots:,} messages or empty ones"
-    if isinstance(device, UnevenMechanism):
+    if device.uneven is not None:
         messages = f"1 to {device.slots:,} messages"
     return f"{_NAMES.get(device.name, device.name)}: {messages}"
 
@@ -156,11 +154,11 @@ def _asked(survey: Survey) -> Iterator[tuple[str, str]]:
 
 
 def _answers(question: Question) -> str:
-    device = question.device
-    if isinstance(device, NumberMechanism):
-        must = ", which has to be given" if question.name else ""
-        return f"a number from {plain(device.low)} to {plain(device.high)}{must}"
-    return _listed(question.answers)
+    if question.answers:
+        return _listed(question.answers)
+    must = ", which has to be given" if question.name else ""
+    low, high = question.bounds
+    return f"a number from {plain(low)} to {plain(high)}{must}"
 
 
 def _listed(texts: tuple[str, ...]) -> str:
@@ -177,6 +175,6 @@ def _expected(survey: Survey, size: int) -> float | dict[str, float]:
 def _errors(survey: Survey, question: Question) -> str:
     sizes = (survey.batches.minimum, survey.batches.target)
     least, aimed = (expected_error(question.device, size) for size in sizes)
-    if isinstance(question.device, NumberMechanism):
-        return f"{least:.3g} of the mean, {aimed:.3g} at the target"
-    return f"{100 * least:.3g} percentage points of a fraction, {100 * aimed:.3g} at the target"
+    if question.answers:
+        return f"{100 * least:.3g} percentage points of a fraction, {100 * aimed:.3g} at the target"
+    return f"{least:.3g} of the mean, {aimed:.3g} at the target"

@@ -1,4 +1,4 @@
-"""What one person is promised, in sentences: those of ``words.txt`` and ``mechanisms.txt``."""
+"""What one person is promised, in sentences: those of ``words.txt``, and of mechanisms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
-from shoal.mechanisms.grid import Laplace
 from shoal.service.survey.document import Question, Survey, labels
 from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire
@@ -112,6 +111,7 @@ def _drawn(question: Question) -> dict[str, str]:
     device = question.device
     texts = _texts(
         "mechanisms.txt",
+        device.words,
         answers=labels(*question.spoken),
         device=device,
         drawn={
@@ -125,8 +125,8 @@ def _drawn(question: Question) -> dict[str, str]:
     return texts
 
 
-def _texts(template: str, **values: object) -> dict[str, str]:
-    """The texts that a template sets; its line breaks are for those who read the template."""
+def _texts(template: str, more: str = "", **values: object) -> dict[str, str]:
+    """The texts that a template sets, and what follows it; line breaks are for their readers."""
     functions = {
         "cases": cases,
         "day": day,
@@ -139,7 +139,9 @@ def _texts(template: str, **values: object) -> dict[str, str]:
         "one_in": _one_in,
         "power": _power,
     }
-    page = environment(Path(__file__).parent).get_template(template)
+    made = environment(Path(__file__).parent).overlay(autoescape=False)
+    text = (Path(__file__).parent / template).read_text(encoding="utf-8")
+    page = made.from_string(text + more)
     texts = vars(page.make_module(functions | values))
     return {
         name: _LINE_BREAK.sub(" ", text).strip()
@@ -168,7 +170,7 @@ def cases(probability: Fraction) -> str:
     return "almost all cases" if probability > _HALF else "hardly any cases"
 
 
-def _moves(device: Laplace) -> tuple[float, Fraction]:
+def _moves(device: Any) -> tuple[float, Fraction]:  # noqa: ANN401 - of Laplace noise
     """How far noise moves every number at least, and the probability of that.
 
     Towards a bound a number is moved no further than the bound. Half of the range is free on one
