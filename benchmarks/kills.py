@@ -247,6 +247,18 @@ class Site:
                     counted += sum(each.cells for each in whole.counts)  # of one question
         return counted
 
+    def state(self) -> str:
+        """Where reports are, to tell one that is lost from one that waits."""
+        of_batches = sa.text("SELECT state, count(*), sum(valid) FROM batches GROUP BY state")
+        of_extents = sa.text("SELECT sum(count) FROM extents")
+        with self.engines["shuffler"].connect() as connection:
+            batches = [tuple(row) for row in connection.execute(of_batches)]
+            waiting = connection.scalar(of_extents) or 0
+        return (
+            f"{self.published()} published, {waiting} wait, batches {batches}, "
+            f"claimed by {sorted(self.owners())}"
+        )
+
     def published(self) -> int:
         """How many reports are in published batches."""
         query = sa.text("SELECT sum(valid) FROM collections WHERE state = 'PUBLISHED'")
@@ -262,11 +274,11 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _wait(done: Callable[[], object]) -> None:
+def _wait(done: Callable[[], object], state: Callable[[], str] = str) -> None:
     until = time.monotonic() + _AT_MOST
     while not done():
         if time.monotonic() > until:
-            message = "waited in vain: look at the logs"
+            message = f"waited in vain: {state() or 'look at the logs'}"
             raise RuntimeError(message)
         time.sleep(0.1)
 
@@ -389,7 +401,8 @@ def _measured(name: str, stores: dict[Role, str | None]) -> Iterator[Result]:
                         site.start_missing()
                         or site.published() >= people.acknowledged
                         or people.send(site.lacking())
-                    )
+                    ),
+                    lambda: f"{people.acknowledged} are acknowledged; {site.state()}",
                 )
                 drained = time.monotonic() - last
                 _wait(lambda: not watch.waiting)

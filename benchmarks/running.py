@@ -23,10 +23,13 @@ MOST_PLANNING = 10.0  # per cent of them
 LARGEST = 2.0  # gigabytes
 
 CASES = {
-    f"{ANSWERS} answers": {},
+    f"{ANSWERS} answers": {"kind": "choice", "name": "answer"},
     "numbers in 50 bins, three quantiles": {
+        "kind": "bins",
+        "name": "answer",
+        "low": 0,
+        "high": 999,
         "bins": 50,
-        "bounds": [0, 999],
         "quantiles": [0.25, 0.5, 0.75],
     },
 }
@@ -35,9 +38,12 @@ _SCRIPT = """
 import argparse, json, resource, sys, time
 start = time.perf_counter()
 import shoal
+from shoal.questions.kinds import KINDS
 from shoal.report import result
 result.time = argparse.Namespace(perf_counter=time.process_time)  # stages by processor time
-found = shoal.run(sys.argv[1], column="answer", epsilon=1.0, delta=1e-8, **json.loads(sys.argv[2]))
+asked = json.loads(sys.argv[2])
+question = KINDS[asked["kind"]].from_dict(asked)
+found = shoal.run(sys.argv[1], question, epsilon=1.0, delta=1e-8)
 found.to_dict()
 seconds = time.perf_counter() - start
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
@@ -53,7 +59,7 @@ def everything() -> Iterator[Result]:
         heading = f"shoal.run on a CSV file of {ROWS:,} rows, {what}, epsilon = 1"
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "answers.csv"
-            _write(path, "{:03d}\n" if asked else "answer {:03d}\n")
+            _write(path, "{:03d}\n" if asked["kind"] == "bins" else "answer {:03d}\n")
             finished = subprocess.run(  # noqa: S603 - a fixed command of our own
                 [sys.executable, "-c", _SCRIPT, str(path), json.dumps(asked)],
                 capture_output=True,

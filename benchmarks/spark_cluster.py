@@ -119,9 +119,9 @@ def _local(lake: Path) -> dict[str, float]:
     import shoal
 
     table = pl.scan_parquet(lake / "*.parquet")
-    shoal.run(table.head(1000), column="answer", epsilon=1.0)
+    shoal.run(table.head(1000), "answer", epsilon=1.0)
     began, before = time.perf_counter(), time.process_time()
-    shoal.run(table, column="answer", epsilon=1.0)
+    shoal.run(table, "answer", epsilon=1.0)
     seconds, processor = time.perf_counter() - began, time.process_time() - before
     return {"seconds": seconds, "processor": processor}
 
@@ -154,10 +154,10 @@ def _spark(workers: int, lake: Path) -> dict[str, object]:
         spark = builder.getOrCreate()
         frame = spark.read.parquet(str(lake))
         some = [str(path) for path in sorted(lake.iterdir())[: WARMING * workers]]
-        shoal.run(spark.read.parquet(*some), column="answer", epsilon=1.0)
+        shoal.run(spark.read.parquet(*some), "answer", epsilon=1.0)
         with _Watch() as watch:
             began, before = time.perf_counter(), _processor()
-            shoal.run(frame, column="answer", epsilon=1.0)
+            shoal.run(frame, "answer", epsilon=1.0)
             seconds, processor = time.perf_counter() - began, _processor() - before
         spark.stop()
         (log,) = Path(events).iterdir()

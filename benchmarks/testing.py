@@ -10,7 +10,7 @@ from result import Result
 
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated, simulator
-from shoal.testing import Tester, design
+from shoal.testing import Hypothesis, Simulations, Tester, design
 
 K, N = 10_000, 100_000
 NULLS = 1000
@@ -23,9 +23,9 @@ DESIGN_SECONDS = 2.0
 def everything() -> Iterator[Result]:
     """1000 simulated statistics of k-ary randomized response, then a design."""
     device = RandomizedResponse(k=K, epsilon=6.0)
-    tester = Tester(device=device, reference=np.full(K, 1 / K), n=N, distance=0.1)
+    tester = Tester(device, Hypothesis(k=K, distance=0.1), n=N)
     heading = f"test of uniformity, k = {K}, n = {N:.0e}, grr: {NULLS} simulated batches"
-    quick = _spent(lambda: tester.null(NULLS, seed=1))
+    quick = _spent(lambda: tester.null(Simulations(NULLS, seed=1)))
     naive = _spent(lambda: _naive(tester)) * NULLS / NAIVE
     yield Result(heading=heading, what="simulated", value=quick, unit="s", at_most=MOST_SECONDS)
     note = f"every answer drawn, randomized and counted; {NAIVE} timed"
@@ -37,10 +37,11 @@ def everything() -> Iterator[Result]:
         unit="x",
         at_least=LEAST_RATIO,
     )
+    uniform = Hypothesis(k=1024, distance=0.1)
     yield Result(
         heading="choosing device and coin, k = 1024, one message",
         what="design",
-        value=_spent(lambda: design(n=30_113, k=1024, epsilon=0.25, distance=0.1)),
+        value=_spent(lambda: design(uniform, n=30_113, epsilon=0.25)),
         unit="s",
         at_most=DESIGN_SECONDS,
     )

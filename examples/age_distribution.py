@@ -15,10 +15,10 @@ people = simulated(3)
 ages = (people.below(50, 500) + people.below(50, 500)).astype(np.int64)
 frame = pl.DataFrame({"age": ages})
 
-asked = {"column": "age", "bounds": (0, 99), "bins": 100, "epsilon": 1, "drop_nulls": True}
-ranges = [(0, 17), (18, 64), (65, 99)]
+asked = {"bins": 100, "quantiles": (0.25, 0.5, 0.75), "ranges": [(0, 17), (18, 64), (65, 99)]}
 for name, choose in (("one message", None), ("several messages", "near-central-lean")):
-    result = shoal.run(frame, **asked, quantiles=(0.25, 0.5, 0.75), ranges=ranges, choose=choose)
+    age = shoal.Bins("age", 0, 99, **asked, missing="drop", choose=choose)
+    result = shoal.run(frame, age, epsilon=1)
     quantiles, counts = result.only.statistics
     devices = [result.randomizer, *result.only.levels]  # one for each level of a tree of bins
     messages = sum(device.messages for device in devices)

@@ -14,9 +14,8 @@ ANSWERS = ["bus", "bicycle", "car"]
 
 def main() -> None:
     """One report each tells region and answer at once; nobody is known to live overseas."""
-    result = shoal.run(
-        _people(), column="commute", categories=ANSWERS, by="region", groups=REGIONS, epsilon=1.0
-    ).only
+    commute = shoal.Choice("commute", ANSWERS).by("region", REGIONS)
+    result = shoal.run(_people(), commute, epsilon=1.0).only
     print(f"epsilon = {result.guarantee.epsilon:.3f}, {result.randomizer.name}")
     for group in result.groups[: len(REGIONS)]:
         if group.fractions is None:

@@ -13,7 +13,7 @@ ANSWERS = 12
 
 def main() -> None:
     """Plan, collect from simulated people, and say what can be said."""
-    plan = shoal.plan(epsilon=0.5, delta=1e-7, n=PEOPLE, categories=ANSWERS)
+    plan = shoal.plan(shoal.Choice("answer", ANSWERS), epsilon=0.5, delta=1e-7, n=PEOPLE)
     print(plan)
     print(
         f"a trusted curator would be off by {plan.central.linf:.0f} people, "

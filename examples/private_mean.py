@@ -11,7 +11,7 @@ PEOPLE = 100_000
 
 def main() -> None:
     """Plan for numbers between public bounds, collect, and compare with the truth."""
-    plan = shoal.plan(epsilon=1.0, delta=1e-6, n=PEOPLE, bounds=(0.0, 12.0))
+    plan = shoal.plan(shoal.Number("hours", 0.0, 12.0), epsilon=1.0, delta=1e-6, n=PEOPLE)
     randomizer = plan.randomizer
     print(
         f"{randomizer.name} at eps0 = {randomizer.local_epsilon:.2f}, "

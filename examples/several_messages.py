@@ -21,7 +21,7 @@ def main() -> None:
     answers = np.where(np.arange(PEOPLE) % 2, 0, np.arange(PEOPLE) // 2 % 20)
     print(f"one of {ANSWERS} answers, {PEOPLE:,} people, epsilon = 1, delta = 1e-6")
     _head()
-    _collect("one message", shoal.plan(**TARGET, categories=ANSWERS).randomizer, answers)
+    _collect("one message", _planned(ANSWERS), answers)
     _collect("dummies", UniformDummies.calibrated(k=ANSWERS, **TARGET), answers)
     _collect("lean", LeanHistogram.calibrated(k=ANSWERS, **TARGET), answers)
     _collect("zero-sum", ZeroSumHistogram.calibrated(k=ANSWERS, **TARGET), answers)
@@ -29,8 +29,12 @@ def main() -> None:
     print("\nyes or no: 1,000 say yes")
     _head()
     said = np.repeat([0, 1], [PEOPLE - 1_000, 1_000])
-    _collect("one message", shoal.plan(**TARGET, categories=2).randomizer, said)
+    _collect("one message", _planned(2), said)
     _collect("near-central", NearCentralCount.calibrated(**TARGET), said)
+
+
+def _planned(answers: int) -> Mechanism:
+    return shoal.plan(shoal.Choice("answer", answers), **TARGET).randomizer
 
 
 def _head() -> None:

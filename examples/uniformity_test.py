@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.testing import closeness, design, identity, uniformity
+from shoal import Limits
+from shoal.testing import Hypothesis, closeness, design, identity, uniformity
 
 PEOPLE = 20_000
 PRICE = {"epsilon": 0.5, "delta": 1e-6, "distance": 0.05}
@@ -26,7 +27,8 @@ def main() -> None:
     print(f"each costs epsilon = {kept.epsilon:.3f} at delta = {kept.delta:g}, by {kept.theorem}\n")
 
     print("1,024 answers, 30,000 people, epsilon = 0.25, distance 0.1:")
-    plan = design(n=30_000, k=1024, epsilon=0.25, distance=0.1, messages_cap=10)
+    uniform = Hypothesis(k=1024, distance=0.1)
+    plan = design(uniform, n=30_000, epsilon=0.25, limits=Limits(messages=10))
     for option in plan.options:
         if option.device is not None:
             said = f"{option.name:20} {option.coin:8} {option.messages:5.2f} messages"

@@ -14,10 +14,9 @@ LONGEST = 5.0  # kilometres: public, and chosen before anybody looked
 def main() -> None:
     """One message each, then several: both are planned, and the better one is run."""
     trips = _trips()
-    for cap in (1, 40):
-        result = shoal.run(
-            trips, columns=["east", "north", "up"], norm=LONGEST, epsilon=1.0, messages_cap=cap
-        )
+    trip = shoal.Vector("trip", ["east", "north", "up"], LONGEST)
+    for limit in (1, 40):
+        result = shoal.run(trips, trip, epsilon=1.0, limits=shoal.Limits(messages=limit))
         device, found = result.randomizer, result.estimate
         best = result.plan.recommended.errors.l2
         print(

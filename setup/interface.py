@@ -1,6 +1,6 @@
 """What people build on, as a list: names and their parameters, commands, JSON keys, HTTP routes.
 
-    python setup/interface.py > tests/api_0_2.json
+    python setup/interface.py > tests/api_0_3.json
 
 The list of a minor version is written when it is released, and every later version is compared with
 it (:func:`broken`): whatever it has must stay usable as it was. docs/develop/stability.md says what

@@ -1,6 +1,6 @@
 """Build the files of a release, use each as its users will, and put what passed into dist.
 
-    python setup/release.py [--tag v0.2.0]
+    python setup/release.py [--tag v0.3.0]
 
 Builds the source archive, the wheel with the browser's scripts in it, and the npm package. Checks
 their metadata and every file in them, installs both Python files into an empty environment of each

@@ -23,7 +23,9 @@ ANALYZER = Party(url="https://analyzer.example", fingerprint="a" * 64)
 BATCHES = Batches(minimum=1000, target=2000, max_age=DAY)
 ANSWERS = ("car", "bus", "bike", "foot")
 NAMES = tuple(
-    name for name in registry.names("answers", "bits", "numbers") if name not in registry.BY_SIGMA
+    name
+    for name in registry.names("answers", "bits", "numbers")
+    if not registry.line(name).by_sigma
 )
 _SHAPES = {
     "dummies": {"k": 4},

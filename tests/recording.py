@@ -23,6 +23,7 @@ from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.prefixes import PrefixDummies, PrefixResponse
 from shoal.mechanisms.registry import restored
 from shoal.network import Walk, amplify_walk, complete, random_regular
+from shoal.questions.kinds import KINDS
 from shoal.randomness import simulated
 
 HOME = Path(__file__).parent / "recorded"
@@ -308,27 +309,51 @@ def mechanisms():
 # Plans, runs and surveys.
 
 
+def asking(kind, **fields):
+    """A question, as a file has it."""
+    return {"kind": kind, "name": "asked", **fields}
+
+
 def askings():
     """What plans are made for: answers, numbers and vectors, and how they are limited."""
-    kinds = [{"categories": k} for k in (2, 3, 5, 20, 300, 20_000)]
-    kinds += [{"bounds": [0.0, 1.0]}, {"bounds": [-3.0, 100.0]}]
-    kinds += [{"dimension": 2}, {"dimension": 30, "norm": 2.5}]
+    kinds = [asking("choice", labels=k) for k in (2, 3, 5, 20, 300, 20_000)]
+    kinds += [asking("number", low=low, high=high) for low, high in ((0.0, 1.0), (-3.0, 100.0))]
+    kinds += [asking("vector", coordinates=2), asking("vector", coordinates=30, norm=2.5)]
     for number, (kind, n) in enumerate(itertools.product(kinds, (200, 10_000, 10**6))):
-        yield {**kind, "n": n, "epsilon": (1.0, 0.3, 3.0)[number % 3]}
-    several = [{"categories": 2}, {"categories": 6}, {"categories": 500}, {"bounds": [0.0, 10.0]}]
-    for kind, cap, n in itertools.product(several, (2.0, 40.0, None), (1_000, 50_000)):
-        yield {**kind, "n": n, "epsilon": 1.0, "messages_cap": cap}
-    for kind in ({"categories": 4}, {"bounds": [0.0, 1.0]}, {"dimension": 3, "norm": 1.0}):
-        yield {**kind, "n": 5_000, "epsilon": 1.0, "local_epsilon_cap": 1.5}
-        yield {**kind, "n": 5_000, "epsilon": 1.0, "delta": 1e-8, "honest_fraction": 0.9}
-        yield {**kind, "n": 5_000, "epsilon": 0.5, "participation": 0.5}
+        yield {"question": kind, "n": n, "epsilon": (1.0, 0.3, 3.0)[number % 3]}
+    several = [asking("choice", labels=k) for k in (2, 6, 500)]
+    several += [asking("number", low=0.0, high=10.0)]
+    for kind, cap, n in itertools.product(several, (2.0, 40.0, "any"), (1_000, 50_000)):
+        yield {"question": kind, "n": n, "epsilon": 1.0, "limits": {"messages": cap}}
+    kinds = (
+        asking("choice", labels=4),
+        asking("number", low=0.0, high=1.0),
+        asking("vector", coordinates=3, norm=1.0),
+    )
+    for kind in kinds:
+        given = {"question": kind, "n": 5_000, "epsilon": 1.0}
+        yield {**given, "limits": {"local_epsilon": 1.5}}
+        yield {**given, "delta": 1e-8, "crowd": {"honest_fraction": 0.9}}
+        yield {**given, "epsilon": 0.5, "crowd": {"participation": 0.5}}
+
+
+def question(of):
+    """The question of a file."""
+    return KINDS[of["kind"]].from_dict(of)
+
+
+def terms(given):
+    """The terms among what is given, from plain values."""
+    kinds = {"crowd": shoal.Crowd.from_dict, "limits": shoal.Limits.from_dict}
+    kinds |= {"person": lambda it: shoal.Person(**it), "mechanism": lambda it: shoal.Named(**it)}
+    return {name: kinds[name](it) if name in kinds else it for name, it in given.items()}
 
 
 def planned(given):
     """The options in their order, each with what it runs and its errors; and the ε that is kept."""
-    given = {name: tuple(it) if name == "bounds" else it for name, it in given.items()}
+    given = terms(given)
     try:
-        made = shoal.plan(**given)
+        made = shoal.plan(question(given.pop("question")), **given)
     except shoal.ShoalError as error:
         return type(error).__name__
     options = [
@@ -354,44 +379,56 @@ def table(n):
     }
 
 
+COLOR, SPEED = asking("choice", name="color"), asking("number", name="speed", low=0.0, high=1.0)
+CITY = asking("choice", name="city")
+AGE = asking("bins", name="age", low=0, high=100)
+MOVED = asking("vector", name="moved", coordinates=["age", "speed"], norm=100.0)
+BY_CITY = {"column": "city"}
+ONE = {"epsilon": 1.0}
 RUNS = (
-    {"column": "color", "epsilon": 1.0},
-    {"column": "color", "epsilon": 1.0, "categories": ["red", "green"]},
-    {"column": "color", "epsilon": 1.0, "drop_nulls": True},
-    {"column": "color", "epsilon": 1.0, "messages_cap": 30.0},
-    {"column": "color", "epsilon": 1.0, "choose": "subset"},
-    {"column": "color", "epsilon": 1.0, "honest_fraction": 0.8, "local_epsilon_cap": 1.0},
-    {"column": "color", "randomizer": "grr", "local_epsilon": 2.0},
-    {"column": "speed", "epsilon": 1.0, "bounds": [0.0, 1.0]},
-    {"column": "speed", "randomizer": "laplace", "local_epsilon": 1.0, "bounds": [0.0, 1.0]},
-    {"column": "age", "epsilon": 1.0, "bounds": [0, 100], "bins": 10, "quantiles": [0.5]},
+    {"questions": [COLOR], **ONE},
+    {"questions": [COLOR | {"labels": ["red", "green"]}], **ONE},
+    {"questions": [COLOR | {"missing": "drop"}], **ONE},
+    {"questions": [COLOR], **ONE, "limits": {"messages": 30.0}},
+    {"questions": [COLOR | {"choose": "subset"}], **ONE},
     {
-        "column": "age",
-        "epsilon": 1.0,
-        "bounds": [0, 100],
-        "bins": 64,
-        "messages_cap": 30.0,
-        "tree": True,
+        "questions": [COLOR],
+        **ONE,
+        "crowd": {"honest_fraction": 0.8},
+        "limits": {"local_epsilon": 1.0},
     },
-    {"column": "age", "epsilon": 1.0, "bounds": [0, 100], "bins": "auto", "ranges": [[10, 40]]},
-    {"column": "age", "epsilon": 1.0, "bins": [0, 18, 40, 100], "by": "city"},
-    {"column": "color", "epsilon": 1.0, "by": "city"},
-    {"column": "color", "epsilon": 2.0, "by": "city", "groups": ["north", "south", "west"]},
-    {"column": ["color", "city"], "epsilon": 1.0},
-    {"column": ["color", "city"], "epsilon": 1.0, "weights": {"color": 2.0}},
-    {"column": ["color", "city"], "epsilon": 1.0, "split": "divide"},
-    {"column": ["color", "speed"], "epsilon": 1.0, "bounds": {"speed": [0, 1]}},
-    {"column": "color", "epsilon": 1.0, "person": "id"},
-    {"column": "color", "epsilon": 2.0, "person": "id", "reports_per_person": 2},
-    {"columns": ["age", "speed"], "epsilon": 1.0, "norm": 100.0},
-    {"columns": ["age", "speed"], "epsilon": 1.0, "norm": 100.0, "choose": "gaussian-vectors"},
-    {"column": "color", "epsilon": 1.0, "compare_truth": True},
+    {"questions": [COLOR], "mechanism": {"name": "grr", "epsilon": 2.0}},
+    {"questions": [SPEED], **ONE},
+    {"questions": [SPEED], "mechanism": {"name": "laplace", "epsilon": 1.0}},
+    {"questions": [AGE | {"bins": 10, "quantiles": [0.5]}], **ONE},
+    {"questions": [AGE | {"bins": 64, "tree": True}], **ONE, "limits": {"messages": 30.0}},
+    {"questions": [AGE | {"bins": "auto", "ranges": [[10, 40]]}], **ONE},
+    {
+        "questions": [asking("bins", name="age", bins=[0, 18, 40, 100], groups=BY_CITY)],
+        **ONE,
+    },
+    {"questions": [COLOR | {"groups": BY_CITY}], **ONE},
+    {
+        "questions": [COLOR | {"groups": BY_CITY | {"labels": ["north", "south", "west"]}}],
+        "epsilon": 2.0,
+    },
+    {"questions": [COLOR, CITY], **ONE},
+    {"questions": [COLOR | {"weight": 2.0}, CITY], **ONE},
+    {"questions": [COLOR, CITY], **ONE, "limits": {"each": True}},
+    {"questions": [COLOR, SPEED], **ONE},
+    {"questions": [COLOR], **ONE, "person": {"column": "id"}},
+    {"questions": [COLOR], "epsilon": 2.0, "person": {"column": "id", "reports": 2}},
+    {"questions": [MOVED], **ONE},
+    {"questions": [MOVED | {"choose": "gaussian-vectors"}], **ONE},
+    {"questions": [COLOR], **ONE, "compare_truth": True},
 )
 
 
 def ran(given):
     """What a run of a simulation estimates, and the guarantee of all of it."""
-    result = shoal.run(table(6_000), randomness=simulated(7), **given)
+    given = terms(given)
+    asked = list(map(question, given.pop("questions")))
+    result = shoal.run(table(6_000), asked, randomness=simulated(7), **given)
     columns = [
         {
             "labels": list(each.labels),

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 EXTREME = [10**400, math.inf, math.nan, 1e300, 800.0, 710.0, 301.0, 1e-300, 1e-301, 5e-324, 0, -1.0]
 SIZES = [1, 2, 10**15, 10**18, 10**400, 0, -3, 1.5, math.nan, math.inf]
+GRR, KNOWN = testing.Way(randomizer="grr"), testing.Way(randomizer="grr", coins=1)
 DELTAS = [1 - 2**-53, 0.999999, 1e-16, 1e-300, 5e-324, 0.0, 1.0, math.nan, 10**400]
 
 
@@ -67,16 +68,16 @@ QUESTIONS = {
     "compare": lambda at: shoal.compare(local_epsilon=at, n=100),
     "account": lambda at: learning.account(noise_multiplier=at, n=10, sampling="fixed"),
     "noise_for": lambda at: learning.noise_for(epsilon=at, n=10, sampling="fixed"),
-    "plan": lambda at: shoal.plan(epsilon=at, n=100, categories=3).guarantee,
+    "plan": lambda at: shoal.plan(shoal.Choice("c", 3), epsilon=at, n=100).guarantee,
     "duchi": lambda at: shoal.Duchi(low=0.0, high=at, epsilon=1.0).variance(n=100),
     "design": lambda at: (
-        testing.design(n=100, k=3, epsilon=at, distance=0.2, coins=1, randomizer="grr")
+        testing.design(testing.Hypothesis(k=3, distance=0.2), n=100, epsilon=at, way=KNOWN)
         .tester()
         .guarantee
     ),
     "distance": lambda at: (
         testing.design(
-            n=100, k=3, epsilon=1.0, distance=at, coins=1, randomizer="grr"
+            testing.Hypothesis(k=3, distance=at), n=100, epsilon=1.0, way=KNOWN
         ).recommended.power
     ),
     "rates": lambda at: testing.rates.local_private(k=3, distance=0.1, epsilon=at),
@@ -99,17 +100,24 @@ def test_extreme_epsilons_noises_and_distances(question, at):
 def test_extreme_crowds(n):
     settled(lambda: shoal.amplify(local_epsilon=1.0, n=n))
     settled(lambda: shoal.amplify(local_epsilon=1.0, n=100, rounds=n, composition="advanced"))
-    settled(lambda: shoal.plan(epsilon=1.0, n=n, categories=3).guarantee)
+    settled(lambda: shoal.plan(shoal.Choice("c", 3), epsilon=1.0, n=n).guarantee)
     settled(lambda: learning.account(noise_multiplier=5.0, n=n, sampling="fixed"))
-    settled(lambda: testing.design(n=n, k=3, epsilon=1.0, distance=0.2, randomizer="grr").reason)
+    tested = testing.Hypothesis(k=3, distance=0.2)
+    settled(lambda: testing.design(tested, n=n, epsilon=1.0, way=GRR).reason)
 
 
 @pytest.mark.parametrize("k", [10**9, *SIZES], ids=lambda k: f"{k!r}"[:8])
 def test_extreme_numbers_of_answers(k):
-    settled(lambda: shoal.plan(epsilon=1.0, n=100, categories=k).guarantee)
-    settled(lambda: shoal.plan(epsilon=1.0, n=100, dimension=k).guarantee)
+    settled(lambda: shoal.plan(shoal.Choice("c", k), epsilon=1.0, n=100).guarantee)
+    settled(lambda: shoal.plan(shoal.Vector("v", k), epsilon=1.0, n=100).guarantee)
     settled(lambda: shoal.amplify(by_name("grr")(k=k, epsilon=1.0), n=100))
-    settled(lambda: testing.design(n=100, k=k, epsilon=1.0, distance=0.2, randomizer="grr").reason)
+    settled(
+        lambda: (
+            testing.design(
+                testing.Hypothesis(k=k, distance=0.2), n=100, epsilon=1.0, way=GRR
+            ).reason
+        )
+    )
 
 
 @pytest.mark.parametrize("delta", DELTAS, ids=lambda delta: f"{delta!r}"[:8])
@@ -185,11 +193,11 @@ def test_commands_answer_or_refuse_in_one_line(words, form):
 def test_the_references_of_a_plan_are_those_of_the_formulas():
     for epsilon in (1e-3, 0.3, 1.0, 8.0):
         a, e = math.exp(-epsilon / 2), math.exp(epsilon)
-        assert errors.central(5, epsilon).cell == pytest.approx(math.sqrt(2 * a) / (1 - a))
-        assert errors.central(2, epsilon).cell == pytest.approx(math.sqrt(2 / e) / (1 - 1 / e))
+        assert errors.central(5, 2, epsilon).cell == pytest.approx(math.sqrt(2 * a) / (1 - a))
+        assert errors.central(2, 1, epsilon).cell == pytest.approx(math.sqrt(2 / e) / (1 - 1 / e))
         assert errors.local(5, epsilon, 100).cell == pytest.approx(20 * math.sqrt(e) / (e - 1))
     for epsilon in (checks.SMALLEST_EPSILON, 1e5):
-        for found in (errors.central(5, epsilon), errors.local(5, epsilon, 100)):
+        for found in (errors.central(5, 2, epsilon), errors.local(5, epsilon, 100)):
             assert all(0 <= value < math.inf for value in asdict(found).values())
 
 

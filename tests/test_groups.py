@@ -11,10 +11,12 @@ import pytest
 
 import command_kit
 import shoal
-from shoal.engines import columns, groups
-from shoal.engines.columns import PUBLIC_GROUPS, PUBLIC_LIST
+from shoal.engines.columns import table as opened
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Bins, Choice, Choices, Find, Groups, Number, Text, Vector
+from shoal.questions.settled import PUBLIC_GROUPS, PUBLIC_LIST, settle
+from shoal.questions.terms import Person
 from shoal.report.groups import GroupedResult
 
 PEOPLE = {  # region, vote: how many
@@ -34,9 +36,9 @@ AGED = FRAME.with_columns(age=pl.Series(np.arange(len(ROWS)) % 50))
 TRUE = 28.0  # a local epsilon with which all reports are true, but with probability 1e-8
 
 
-def truthful(data, k, **options):
+def truthful(data, k, asked=None):
     device = RandomizedResponse(k=k, epsilon=TRUE)
-    return shoal.run(data, column="vote", by="region", randomizer=device, **options).only
+    return shoal.run(data, asked or Choice("vote").by("region"), mechanism=device).only
 
 
 def sizes(result):
@@ -56,7 +58,8 @@ def test_every_group_has_its_people_and_their_answers():
 
 
 def test_a_public_list_has_everybody_else_beside_it():
-    result = truthful(FRAME, 8, groups=["south", "west"], drop_nulls=True, categories=["yes"])
+    asked = Choice("vote", ["yes"], missing="drop").by("region", ["south", "west"])
+    result = truthful(FRAME, 8, asked)
     assert result.answers == ("yes", "(other)")
     assert sizes(result) == {"south": 600, "west": 0, "(none)": 260, "(other)": 1000}
     assert PUBLIC_GROUPS not in result.notes
@@ -69,51 +72,41 @@ def test_a_public_list_has_everybody_else_beside_it():
 @pytest.mark.parametrize("listed", [None, ["north", "west"]])
 def test_codes_are_group_by_group(answers, listed):
     """Against one group after the other, by filtering rows."""
-    coded = columns.coded(
-        FRAME,
-        ["vote"],
-        norm=None,
-        categories=answers,
-        bounds=None,
-        bins=None,
-        quantiles=None,
-        ranges=None,
-        drop_nulls=False,
-        epsilon=None,
-        public_list=False,
-        by="region",
-        groups=listed,
-    )[0]
-    codes = np.concatenate(list(coded.chunks()))
-    counts = np.bincount(codes, minlength=len(coded.labels))
+    people = opened(FRAME, ["vote", "region"])
+    settled = settle(Choice("vote", answers).by("region", listed), people)
+    codes = np.concatenate(list(people.inputs(settled).chunks()))
+    counts = np.bincount(codes, minlength=len(settled.labels))
     known = {"north", "south", None} if listed is None else {"north", None}
-    expected = dict.fromkeys(coded.labels, 0)
+    expected = dict.fromkeys(settled.labels, 0)
     for (region, vote), times in PEOPLE.items():
         group = region if region in known else "(other)"
         expected[f"{group or '(none)'} · {vote or '(none)'}"] += times
-    assert dict(zip(coded.labels, counts.tolist(), strict=True)) == expected
+    assert dict(zip(settled.labels, counts.tolist(), strict=True)) == expected
 
 
 def test_an_answer_that_appears_later_is_noticed():
     """Whatever its group: a code of another group must not come out."""
-    column = columns.table(FRAME, ["vote", "region"]).column("vote", "region")
-    only_yes = columns.Choices.of(
-        column,
-        drop_nulls=False,
-        answers=columns.Answers.of(pl.Series(["yes", "yess", None]), pl.Series([860, 1000, 40])),
-    )
-    regions = groups.listed(columns.column(FRAME, "region"))
-    grouped = groups.Grouped.of(only_yes, regions)
+    before = FRAME.with_columns(vote=pl.col("vote").replace({"no": "yess"}))
+    settled = settle(Choice("vote").by("region"), opened(before, ["vote", "region"]))
+    later = opened(FRAME, ["vote", "region"]).inputs(settled)
     with pytest.raises(InvalidArgumentError, match="does not change"):
-        list(grouped.chunks())
+        list(later.chunks())
+
+
+@pytest.mark.parametrize("asked", ["answer", "group"])
+def test_a_value_that_is_not_in_the_list_and_may_not_be_is_called_that(asked):
+    question = Choice("vote", ["yes"], other=False)
+    if asked == "group":
+        question = Choice("vote", groups=Groups("region", ["north"], other=False))
+    with pytest.raises(InvalidArgumentError, match="no value that is not in the list"):
+        shoal.run(FRAME, question, epsilon=1)
 
 
 def test_numbers_are_counted_in_bins_by_groups():
     device = RandomizedResponse(k=18, epsilon=TRUE)
-    result = shoal.run(
-        AGED, column="age", bins=5, bounds=(0, 49), by="region", randomizer=device
-    ).only
-    assert result.ordered
+    asked = Bins("age", 0, 49, bins=5).by("region")
+    result = shoal.run(AGED, asked, mechanism=device).only
+    assert result.order == tuple(range(6))
     assert sizes(result) == {"north": 1000, "south": 640, "(none)": 260}
     first = AGED.filter(pl.col("region") == "north")["age"]
     expected = [((first >= 10 * i) & (first < 10 * i + 10)).sum() / 1000 for i in range(5)]
@@ -126,12 +119,13 @@ def test_numbers_are_counted_in_bins_by_groups():
 def test_several_columns_by_the_same_groups():
     data = AGED.with_columns(half=pl.col("age") % 2)
     devices = {name: RandomizedResponse(k=k, epsilon=3.0) for name, k in (("vote", 9), ("half", 6))}
-    result = shoal.run(data, column=["vote", "half"], by="region", randomizer=devices)
+    asked = [Choice(name).by("region") for name in ("vote", "half")]
+    result = shoal.run(data, asked, mechanism=devices)
     assert [len(each.groups) for each in result.columns] == [3, 3]
     assert [each.answers[0] for each in result.columns] == ["no", "0"]
     wrong = RandomizedResponse(k=7, epsilon=3.0)
     with pytest.raises(InvalidArgumentError, match="3 groups of 2 answers"):
-        shoal.run(data, column="half", by="region", randomizer=wrong)
+        shoal.run(data, asked[1], mechanism=wrong)
 
 
 def test_the_same_table_in_every_format(tmp_path):
@@ -151,8 +145,17 @@ def test_the_same_table_in_every_format(tmp_path):
         np.testing.assert_allclose(result.estimate.frequencies, expected.estimate.frequencies)
 
 
+def test_means_say_of_which_groups_there_is_none():
+    asked = Number("age", 0, 100).by("region", ["north", "west of it"])
+    result = shoal.run(AGED, asked, epsilon=8)
+    (said,) = result.findings
+    assert said.startswith("nobody, up to noise: west of it")
+    assert "north" not in said
+    assert f"<p>N{said[1:]}.</p>" in result.to_html()
+
+
 def test_records_and_json_have_a_group(tmp_path):
-    result = shoal.run(FRAME, column="vote", by="region", epsilon=1.0, compare_truth=True)
+    result = shoal.run(FRAME, Choice("vote").by("region"), epsilon=1.0, compare_truth=True)
     result.to_csv(tmp_path / "out.csv")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [(row["group"], row["value"]) for row in rows[:4]] == [
@@ -184,9 +187,8 @@ def test_several_rows_of_a_person_by_groups():
         {"id": [0, 0, 0, 1, 1, 2], "region": list("aaabbb"), "vote": list("xyxyxy")}
     )
     data = pl.concat([data.with_columns(pl.col("id") + 3 * i) for i in range(500)])
-    result = shoal.run(
-        data, column="vote", by="region", person="id", reports_per_person=3, epsilon=2.0
-    )
+    person = Person("id", reports=3)
+    result = shoal.run(data, Choice("vote").by("region"), person=person, epsilon=2.0)
     assert result.only.group_labels == ("a", "b", "(none)")
     assert result.only.answers == ("x", "y", "(none)")
     assert result.guarantee.reports == 3
@@ -197,9 +199,8 @@ def test_several_rows_of_a_person_by_groups():
 
 def test_groups_are_found_and_paid_for():
     data = pl.concat([FRAME] * 10)
-    result = shoal.run(
-        data, column="vote", by="region", open_groups=True, length=6, epsilon=4.0, delta=1e-6
-    )
+    asked = Choice("vote").by("region", Find(length=6))
+    result = shoal.run(data, asked, epsilon=4.0, delta=1e-6)
     assert result.only.group_labels == ("north", "south", "(none)", "(other)")
     guarantee, own = result.guarantee, result.only.guarantee
     # Whatever is found: less than that would be said of some outcomes, and not hold for them.
@@ -217,52 +218,65 @@ def test_groups_are_found_and_paid_for():
 
 def test_groups_that_cannot_be_found_are_told_before_anything():
     with pytest.raises(UnreachableTargetError, match="give a public list"):
-        shoal.run(FRAME, column="vote", by="region", open_groups=True, epsilon=0.1)
+        shoal.run(FRAME, Choice("vote").by("region", Find()), epsilon=0.1)
 
 
 MANY = pl.DataFrame({"vote": ["a", "b"] * 500, "code": [f"{i % 300}" for i in range(1000)]})
 
 
 @pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda: Choice("vote").by("vote"), "another column"),
+        (lambda: Groups("region", []), "at least one name"),
+        (lambda: Groups("region", "north"), "at least one name"),
+        (lambda: Groups("region", ["a", "b", "a"]), "every group once"),
+        (lambda: Groups("region", [1, 1.0]), "every group once"),
+        (lambda: Groups("region", ["a", None]), "no empty name"),
+        (lambda: Groups("region", missing="drop"), "'cell' or 'refuse'"),
+        (lambda: Find(length=0), "length"),
+        (lambda: Choices("vote", ["yes", "no"]).by("region"), "no groups for choices"),
+        (lambda: Vector("moved", ["x", "y"], 1.0).by("region"), "no groups for a vector"),
+        (lambda: Text("vote").by("region"), "no groups for texts"),
+        (lambda: Bins("age", 0, 9, bins=3, quantiles=0.5).by("region"), "no quantiles with groups"),
+        (lambda: Bins("age", 0, 9, ranges=[(0, 4)]).by("region"), "no ranges with groups"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(asked, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        asked()
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "vote"}, "another column"),
-        ({"by": "regoin"}, r"did you mean region\?"),
-        ({"by": "region", "groups": []}, "at least one name"),
-        ({"by": "region", "groups": "north"}, "at least one name"),
-        ({"by": "region", "groups": ["a", "b", "a"]}, "every group once"),
-        ({"by": "region", "groups": [1, 1.0]}, "every group once"),
-        ({"by": "region", "groups": ["a", None]}, "no empty name"),
-        ({"by": "region", "groups": ["a", "(other)"]}, "no group called"),
-        ({"groups": ["a", "b"]}, "the column with the groups"),
-        ({"open_groups": True}, "the column with the groups"),
-        ({"by": "region", "length": 4}, "without open_groups"),
+        ({"questions": Choice("vote").by("regoin")}, r"did you mean region\?"),
+        ({"questions": Choice("vote").by("region", ["a", "(other)"])}, "no group called"),
+        ({"person": "region"}, "other than those"),
         (
-            {"by": "region", "groups": ["a"], "open_groups": True},
-            "no list of groups, and one report",
+            {"questions": Choice("vote").by("region", Find()), "person": Person("age", reports=2)},
+            r"one report per person, with Find\(\)",
         ),
-        ({"by": "region", "column": "age", "bounds": (0, 9)}, "no means"),
         (
-            {"by": "region", "column": "age", "bounds": (0, 9), "bins": 3, "quantiles": 0.5},
-            "with groups",
-        ),
-        ({"by": "region", "person": "region"}, "other than those"),
-        (
-            {"by": "region", "person": "age", "reports_per_person": 2, "open_groups": True},
-            "one rep",
+            {
+                "questions": Choice("vote").by("region", Find()),
+                "epsilon": None,
+                "mechanism": RandomizedResponse(k=9, epsilon=1.0),
+            },
+            "epsilon .a part of it pays for what is found",
         ),
     ],
 )
 def test_bad_groups_are_refused(options, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        shoal.run(AGED, **{"column": "vote", "epsilon": 1.0} | options)
+        shoal.run(AGED, **{"questions": Choice("vote").by("region"), "epsilon": 1.0} | options)
 
 
 def test_many_groups_are_public_only_if_said_so():
     with pytest.raises(InvalidArgumentError, match="--open-groups finds") as refusal:
-        shoal.run(MANY, column="vote", by="code", epsilon=1.0)
+        shoal.run(MANY, Choice("vote").by("code"), epsilon=1.0)
     assert refusal.value.name == "by"
-    result = shoal.run(MANY, column="vote", by="code", epsilon=1.0, public_list=True)
+    result = shoal.run(MANY, Choice("vote").by("code", public=True), epsilon=1.0)
     assert len(result.only.groups) == 300
 
 

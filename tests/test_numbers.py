@@ -12,8 +12,11 @@ import pytest
 
 import shoal
 from shoal.cli import render
-from shoal.engines import columns
+from shoal.engines.columns import table
 from shoal.errors import InvalidArgumentError
+from shoal.questions.kinds import Bins, Number
+from shoal.questions.settled import settle
+from shoal.questions.terms import Limits, Named
 from shoal.randomness import simulated
 from shoal.report import charts
 
@@ -22,13 +25,17 @@ GENERATOR = np.random.default_rng(1)
 AGES = np.clip(GENERATOR.normal(40, 15, N), 0, 99).astype(np.int64)
 DAYS = np.datetime64("2024-01-01") + GENERATOR.integers(0, 90, N)
 FRAME = pl.DataFrame({"age": AGES, "day": DAYS, "color": np.array(["red", "blue"])[AGES % 2]})
-ASKED = {"column": "age", "bins": 20, "bounds": (0, 100)}
+
+
+def aged(**more):
+    """The question that most tests ask."""
+    return Bins("age", 0, 100, **({"bins": 20} | more))
 
 
 @pytest.fixture(scope="module")
 def ages():
-    asked = {"quantiles": (0.75, 0.5), "ranges": [(20, 39), (95, 100)]}
-    return shoal.run(FRAME, **ASKED, **asked, epsilon=1, randomness=simulated(1))
+    asked = aged(quantiles=(0.75, 0.5), ranges=[(20, 39), (95, 100)])
+    return shoal.run(FRAME, asked, epsilon=1, randomness=simulated(1))
 
 
 def test_a_result_has_bins_in_their_order_with_quantiles_and_ranges(ages):
@@ -71,7 +78,7 @@ def test_files_and_pages_keep_the_order_of_bins(ages, tmp_path, capsys):
 
 
 def test_many_bins_are_drawn_several_at_a_time(capsys):
-    many = shoal.run(FRAME, column="age", bins=100, bounds=(0, 99), epsilon=1, compare_truth=True)
+    many = shoal.run(FRAME, Bins("age", 0, 99, bins=100), epsilon=1, compare_truth=True)
     items = many.columns[0].items(30)
     assert [item.label for item in items[:2]] == ["0–3", "4–7"]
     assert len(items) == 26
@@ -84,9 +91,17 @@ def test_many_bins_are_drawn_several_at_a_time(capsys):
     assert len(many.plot().get_yticklabels()) == 35
 
 
+def test_a_column_without_steps_has_a_warning_and_no_mean():
+    found = shoal.run(FRAME, shoal.Scale("color", 1, 5), epsilon=1, randomness=simulated(1))
+    assert any("have no value: is color a column of numbers?" in each for each in found.warnings)
+    assert found.only.means[0].mean is None
+    all_there = shoal.run(FRAME, shoal.Scale("age", 1, 100), epsilon=1, randomness=simulated(1))
+    assert not all_there.warnings
+
+
 def test_a_column_without_numbers_has_a_warning_and_no_median():
-    asked = {"column": "color", "bins": 10, "bounds": (0, 100), "quantiles": 0.5, "epsilon": 1}
-    found = shoal.run(FRAME, **asked, randomness=simulated(1))
+    asked = Bins("color", 0, 100, bins=10, quantiles=0.5)
+    found = shoal.run(FRAME, asked, epsilon=1, randomness=simulated(1))
     assert any("have no value: is color a column of numbers?" in each for each in found.warnings)
     ((median,), _) = found.only.statistics
     assert median.value is median.to_dict()["value"] is None
@@ -95,8 +110,8 @@ def test_a_column_without_numbers_has_a_warning_and_no_median():
 
 
 def test_quantiles_and_ranges_are_compared_with_the_truth():
-    asked = {"quantiles": (0.25, 0.5), "ranges": [(20, 39)], "epsilon": 1}
-    found = shoal.run(FRAME, **ASKED, **asked, compare_truth=True)
+    asked = aged(quantiles=(0.25, 0.5), ranges=[(20, 39)])
+    found = shoal.run(FRAME, asked, epsilon=1, compare_truth=True)
     quantiles, (count,) = found.only.statistics
     for each in quantiles:
         first = 5 * int(np.quantile(AGES, each.quantile, method="inverted_cdf") // 5)
@@ -111,13 +126,13 @@ def test_quantiles_and_ranges_are_compared_with_the_truth():
 
 def test_infinite_numbers_do_not_make_an_infinite_true_mean():
     data = pl.DataFrame({"v": [1.0, float("inf"), 30.0, float("-inf")] * 500})
-    found = shoal.run(data, column="v", bounds=(0, 10), epsilon=1, compare_truth=True)
+    found = shoal.run(data, Number("v", 0, 10), epsilon=1, compare_truth=True)
     assert found.truth.item() == pytest.approx((1 + 10 + 30 + 0) / 4)
 
 
 def test_a_page_of_very_many_bins_draws_several_as_a_bar():
-    asked = {"column": "age", "bins": 400, "bounds": (0.0, 100.0), "drop_nulls": True}
-    found = shoal.run(FRAME, **asked, epsilon=1)
+    asked = Bins("age", 0.0, 100.0, bins=400, missing="drop")
+    found = shoal.run(FRAME, asked, epsilon=1)
     bars = charts.Chart.of(found.columns[0]).bars()
     assert len(bars) == 134
     starts, widths, _, _ = zip(*bars, strict=True)
@@ -132,9 +147,9 @@ def test_decimals_in_text_are_counted_as_they_are(tmp_path):
     heights = np.arange(N) % 100 / 10  # 0 to 9.9, evenly
     pl.DataFrame({"h": heights}).write_csv(tmp_path / "h.csv")
     pl.DataFrame({"h": heights}).write_parquet(tmp_path / "h.parquet")
-    asked = {"column": "h", "bounds": (0, 10), "bins": 10, "ranges": [(0, 4)], "quantiles": 0.48}
+    asked = Bins("h", 0, 10, bins=10, ranges=[(0, 4)], quantiles=0.48)
     for name in ("h.csv", "h.parquet"):
-        found = shoal.run(tmp_path / name, **asked, epsilon=1, randomness=simulated(1))
+        found = shoal.run(tmp_path / name, asked, epsilon=1, randomness=simulated(1))
         assert found.labels[-3:] == ("[8, 9)", "[9, 10]", "(none)")
         (quantile,), (count,) = found.only.statistics
         assert quantile.low <= 4.7 < quantile.high
@@ -143,8 +158,8 @@ def test_decimals_in_text_are_counted_as_they_are(tmp_path):
 
 
 def test_bins_that_are_not_equally_wide_are_drawn_as_areas():
-    asked = {"column": "age", "bins": [0, 18, 65, 119], "epsilon": 1, "quantiles": 0.5}
-    found = shoal.run(FRAME, **asked)
+    asked = Bins("age", bins=[0, 18, 65, 119], quantiles=0.5)
+    found = shoal.run(FRAME, asked, epsilon=1)
     chart = charts.Chart.of(found.columns[0])
     starts, widths, heights, items = zip(*chart.bars(), strict=True)
     assert starts == pytest.approx((0, 15, 100 * 65 / 120))
@@ -171,9 +186,9 @@ def test_bins_that_are_equally_wide_have_round_ticks(ages):
 
 def test_dates_are_counted_by_the_calendar(tmp_path):
     FRAME.write_csv(tmp_path / "days.csv")
-    asked = {"column": "day", "bins": "month", "bounds": ("2024-01-01", "2024-03-31")}
+    asked = Bins("day", "2024-01-01", "2024-03-31", bins="month", quantiles=0.5, missing="drop")
     for data in (FRAME, tmp_path / "days.csv"):
-        found = shoal.run(data, **asked, quantiles=0.5, epsilon=1, drop_nulls=True)
+        found = shoal.run(data, asked, epsilon=1)
         assert found.labels == ("2024-01", "2024-02", "2024-03")
         median = found.distribution.median()
         assert (median.low, median.high) == ("2024-02-01", "2024-02-29")
@@ -182,15 +197,8 @@ def test_dates_are_counted_by_the_calendar(tmp_path):
 
 
 def test_columns_have_bins_and_questions_of_their_own():
-    found = shoal.run(
-        FRAME,
-        column=["age", "color"],
-        bins={"age": "auto"},
-        bounds={"age": (0, 100)},
-        quantiles={"age": 0.5},
-        epsilon=1,
-        split="divide",
-    )
+    asked = [Bins("age", 0, 100, quantiles=0.5), "color"]
+    found = shoal.run(FRAME, asked, epsilon=1, limits=Limits(each=True))
     assert len(found["age"].quantiles) == 1
     assert found["color"].labels == ("blue", "red")
     assert any(sentence.startswith("age: median") for sentence in found.document().sentences)
@@ -200,23 +208,11 @@ def test_columns_have_bins_and_questions_of_their_own():
 
 def test_curves_do_not_depend_on_where_the_rows_are_read(tmp_path):
     FRAME.write_parquet(tmp_path / "ages.parquet")
-    coded = [
-        columns.coded(
-            data,
-            ["age"],
-            norm=None,
-            categories=None,
-            bounds=(0, 100),
-            bins=20,
-            quantiles=None,
-            ranges=None,
-            drop_nulls=False,
-            epsilon=1.0,
-            public_list=False,
-        )[0]
-        for data in (FRAME, tmp_path / "ages.parquet", FRAME.to_pandas())
+    tables = [
+        table(data, ["age"]) for data in (FRAME, tmp_path / "ages.parquet", FRAME.to_pandas())
     ]
-    totals = [sum(each.totals(chunk) for chunk in each.chunks()) for each in coded]
+    inputs = [each.inputs(settle(aged(), each)) for each in tables]
+    totals = [sum(each.totals(chunk) for chunk in each.chunks()) for each in inputs]
     assert totals[0].sum() == N
     assert totals[0][4] == np.sum((AGES >= 20) & (AGES <= 24))
     assert all((each == totals[0]).all() for each in totals)
@@ -229,16 +225,28 @@ def test_curves_do_not_depend_on_where_the_rows_are_read(tmp_path):
         ({"quantiles": (0.5, 0.0)}, "between 0 and 1"),
         ({"quantiles": "half"}, "between 0 and 1"),
         ({"quantiles": float("nan")}, "between 0 and 1"),
-        ({"ranges": [(20, 33)]}, "the nearest is 20 to 34"),
         ({"ranges": [(20,)]}, "ranges"),
-        ({"categories": ["1", "2"]}, "not both"),
-        ({"bins": {"agee": 3}}, "bins of the columns age"),
-        ({"randomizer": shoal.RandomizedResponse(k=20, epsilon=1), "epsilon": None}, "20 bins and"),
-        ({"randomizer": "laplace", "local_epsilon": 1, "epsilon": None}, "randomizer of answers"),
-        ({"bins": None, "quantiles": 0.5}, "bins with quantiles"),
-        ({"bins": None, "ranges": [(1, 2)]}, "bins with ranges"),
+        ({"ranges": "20-39"}, "ranges"),
+    ],
+)
+def test_quantiles_and_ranges_that_make_no_sense_are_refused(more, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        aged(**more)
+
+
+def response(k):
+    return shoal.RandomizedResponse(k=k, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"questions": aged(ranges=[(20, 33)]), "epsilon": 1}, "the nearest is 20 to 34"),
+        ({"mechanism": response(20)}, r"which age has \(20 bins and \(none\)\)"),
+        ({"mechanism": Named("laplace", epsilon=1)}, "a mechanism of answers, one of grr"),
+        ({"questions": Bins("age", 0, 100), "mechanism": response(21)}, "auto needs epsilon"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_reports(more, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        shoal.run(FRAME, **({"epsilon": 1} | ASKED | more))
+        shoal.run(FRAME, **({"questions": aged()} | more))

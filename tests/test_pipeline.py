@@ -18,7 +18,6 @@ from scipy import stats
 import shoal
 from shoal import randomness
 from shoal.accounting.amplification import amplify, profile, required_n
-from shoal.engines.columns import CLAMPED, NONE, OTHER, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.mechanisms.base import Mechanism
@@ -27,6 +26,9 @@ from shoal.mechanisms.response import RandomizedResponse
 from shoal.pipeline import NOT_PRIVATE, run, shuffle
 from shoal.planning import plan
 from shoal.questions.domains import Interval
+from shoal.questions.kinds import NONE, OTHER, Choice, Number
+from shoal.questions.settled import CLAMPED, PUBLIC_LIST, PUBLIC_NULLS
+from shoal.questions.terms import Crowd, Limits, Named
 from shoal.values import Counts, MeanEstimate
 
 SIGMAS = 6.5
@@ -100,7 +102,7 @@ def response(k, epsilon=3.0):
 
 
 def test_estimates_are_right(table):
-    found = run(table, column="colour", randomizer=response(4), randomness=randomness.simulated(1))
+    found = run(table, "colour", mechanism=response(4), randomness=randomness.simulated(1))
     true = table["colour"].fill_null(NONE).value_counts()
     shares = dict(zip(true["colour"], true["count"] / N, strict=True))
     assert found.labels == ("blue", "green", "red", NONE)
@@ -118,9 +120,8 @@ def test_estimates_are_right(table):
 def test_a_public_list_is_fixed_in_advance(table):
     found = run(
         table,
-        column="colour",
-        categories=["green", "red", "violet"],
-        randomizer=response(5),
+        Choice("colour", ["green", "red", "violet"]),
+        mechanism=response(5),
         randomness=randomness.simulated(2),
         compare_truth=True,
     )
@@ -137,7 +138,7 @@ def test_a_public_list_is_fixed_in_advance(table):
 
 def test_dropped_nulls_leave_fewer_people(table):
     answered = table["colour"].drop_nulls().len()
-    found = run(table, column="colour", randomizer=response(3), drop_nulls=True)
+    found = run(table, Choice("colour", missing="drop"), mechanism=response(3))
     assert found.n == found.guarantee.n == found.estimate.n == answered
     assert found.labels == ("blue", "green", "red")
     assert PUBLIC_NULLS in found.notes
@@ -147,7 +148,8 @@ def test_dropped_nulls_leave_fewer_people(table):
 
 def test_the_guarantee_is_of_the_rows_and_the_randomizer(table):
     randomizer = response(4)
-    found = run(table, column="colour", randomizer=randomizer, delta=1e-7, honest_fraction=0.5)
+    half = Crowd(honest_fraction=0.5)
+    found = run(table, "colour", mechanism=randomizer, delta=1e-7, crowd=half)
     direct = amplify(randomizer, n=N, delta=1e-7, honest_fraction=0.5)
     assert found.guarantee.epsilon == direct.epsilon
     assert (found.guarantee.delta, found.guarantee.n) == (1e-7, N // 2)
@@ -155,70 +157,71 @@ def test_the_guarantee_is_of_the_rows_and_the_randomizer(table):
 
 
 def test_an_epsilon_is_planned_for(table):
-    found = run(table, column="colour", epsilon=0.8, randomness=randomness.simulated(3))
+    found = run(table, "colour", epsilon=0.8, randomness=randomness.simulated(3))
     assert 0.79 < found.guarantee.epsilon <= 0.8
-    assert found.plan.question.n == N
-    assert found.plan.question.categories == 4
+    assert found.plan.n == found.plan.only.ranking.setting.n == N
+    assert found.plan.only.ranking.cells == 4
     assert found.randomizer == found.plan.randomizer
 
 
 def test_a_plan_keeps_its_delta_and_says_what_fewer_people_mean(table):
-    made = plan(epsilon=0.5, delta=1e-8, n=10 * N, categories=4)
-    found = run(table, column="colour", plan=made, allow_weaker=True)
+    made = plan(Choice("any name", 4), epsilon=0.5, delta=1e-8, n=10 * N)
+    found = run(table, "colour", plan=made, limits=Limits(weaker=True))
     assert found.guarantee.delta == 1e-8
     assert found.guarantee.epsilon > 0.5
     assert found.plan is made
     assert any("not kept" in warning for warning in found.warnings)
     assert found.to_dict()["warnings"] == list(found.warnings)
-    careful = replace(made, question=replace(made.question, honest_fraction=0.5))
-    weaker = run(table, column="colour", plan=careful, allow_weaker=True)
+    careful = replace(made, budget=replace(made.budget, crowd=Crowd(honest_fraction=0.5)))
+    weaker = run(table, "colour", plan=careful, limits=Limits(weaker=True))
     assert weaker.guarantee.n == N // 2
 
 
 def test_a_plan_for_more_people_is_refused(table):
-    made = plan(epsilon=0.5, delta=1e-8, n=2 * N, categories=4)
+    asked = Choice("any name", 4)
+    made = plan(asked, epsilon=0.5, delta=1e-8, n=2 * N)
     holds = amplify(made.randomizer, n=N, delta=1e-8).epsilon
     needs = required_n(made.randomizer, epsilon=0.5, delta=1e-8)
     assert N < needs <= 2 * N
     with pytest.raises(UnreachableTargetError, match=f"needs {needs:,} people") as refused:
-        run(table, column="colour", plan=made)
+        run(table, "colour", plan=made)
     said = float(str(refused.value).split("people epsilon ")[1].split()[0])
     assert holds <= said < holds * 1.001
     # A larger delta than the plan's does not make its promise kept.
     with pytest.raises(UnreachableTargetError):
-        run(table, column="colour", plan=made, delta=0.01)
-    fits = plan(epsilon=0.5, delta=1e-8, n=N, categories=4)
+        run(table, "colour", plan=made, delta=0.01)
+    fits = plan(asked, epsilon=0.5, delta=1e-8, n=N)
     # A smaller delta costs more epsilon, but the plan's own promise is kept.
-    assert run(table, column="colour", plan=fits, delta=1e-9).guarantee.epsilon > 0.5
+    assert run(table, "colour", plan=fits, delta=1e-9).guarantee.epsilon > 0.5
 
 
 def test_the_local_epsilon_is_capped(table):
-    found = run(table, column="colour", epsilon=1, local_epsilon_cap=1.5)
-    assert found.plan.question.local_epsilon_cap == 1.5
+    found = run(table, "colour", epsilon=1, limits=Limits(local_epsilon=1.5))
+    assert found.plan.budget.limits.local_epsilon == 1.5
     assert found.guarantee.local_epsilon <= 1.5
-    with pytest.raises(InvalidArgumentError, match="within local_epsilon_cap = 2"):
-        run(table, column="colour", randomizer=response(4), local_epsilon_cap=2)
-    made = plan(epsilon=1, n=N, categories=4)
-    broken = replace(made, question=replace(made.question, local_epsilon_cap=0.5))
-    with pytest.raises(InvalidArgumentError, match=r"the plan's local_epsilon_cap = 0\.5"):
-        run(table, column="colour", plan=broken)
+    with pytest.raises(InvalidArgumentError, match="within local_epsilon = 2"):
+        run(table, "colour", mechanism=response(4), limits=Limits(local_epsilon=2))
+    made = plan(Choice("colour", 4), epsilon=1, n=N)
+    broken = replace(made, budget=replace(made.budget, limits=Limits(local_epsilon=0.5)))
+    with pytest.raises(InvalidArgumentError, match=r"the plan's local_epsilon = 0\.5"):
+        run(table, "colour", plan=broken)
 
 
 def test_what_is_public_and_who_saw_the_answers_is_said(table):
-    found = run(table, column="colour", randomizer=response(4))
+    found = run(table, "colour", mechanism=response(4))
     assert PUBLIC_LIST in found.guarantee.assumptions
     assert PUBLIC_LIST in found.only.guarantee.assumptions
     assert RUN_HERE in found.notes
-    listed = run(table, column="colour", categories=["red"], randomizer=response(3))
+    listed = run(table, Choice("colour", ["red"]), mechanism=response(3))
     assert PUBLIC_LIST not in listed.guarantee.assumptions
     assert RUN_HERE in listed.to_html()
 
 
 def test_a_stream_is_read_once_for_all_columns(table):
     given = {"colour": response(4), "smokes": response(2)}
-    several = {"column": ["colour", "smokes"], "randomizer": given}
     streamed, framed = (
-        run(each, **several, compare_truth=True) for each in (table.to_arrow().to_reader(), table)
+        run(each, ["colour", "smokes"], mechanism=given, compare_truth=True)
+        for each in (table.to_arrow().to_reader(), table)
     )
     for one, other in zip(streamed.columns, framed.columns, strict=True):
         assert one.labels == other.labels
@@ -227,7 +230,8 @@ def test_a_stream_is_read_once_for_all_columns(table):
 
 def test_assumptions_of_some_columns_name_them(table):
     given = {"colour": response(3), "smokes": response(2)}
-    found = run(table, column=["colour", "smokes"], randomizer=given, drop_nulls=True)
+    asked = [Choice(name, missing="drop") for name in given]
+    found = run(table, asked, mechanism=given)
     followed = [text for text in found.guarantee.assumptions if "follow the protocol" in text]
     assert [text.partition(":")[0] for text in followed] == ["colour", "smokes"]
     assert PUBLIC_LIST in found.guarantee.assumptions  # of both
@@ -237,42 +241,43 @@ def test_identifiers_are_not_public_answers():
     names = [f"person {i}" for i in range(101)]
     data = pl.DataFrame({"v": names})
     with pytest.raises(InvalidArgumentError, match=r"--categories.*--bins") as refused:
-        run(data, column="v", epsilon=1)
+        run(data, "v", epsilon=1)
     assert "person" not in str(refused.value)
     shared = pl.DataFrame({"v": names + names[:51]})
-    assert run(shared, column="v", randomizer=response(101)).n == 152
+    assert run(shared, "v", mechanism=response(101)).n == 152
     few = pl.DataFrame({"v": names[:100]})
-    assert run(few, column="v", randomizer=response(100)).n == 100
+    assert run(few, "v", mechanism=response(100)).n == 100
 
 
 def test_numbers_outside_the_bounds_are_moved_to_them():
     data = pl.DataFrame({"v": [-5.0, 0.25, 7.0, 9.0]})
     randomizer = Coin(low=0, high=1, epsilon=1.0)
-    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": randomness.simulated(9)}
-    found = run(data, column="v", compare_truth=True, **asked)
+    asked, given = Number("v", 0, 1), {"mechanism": randomizer}
+    given["randomness"] = randomness.simulated(9)
+    found = run(data, asked, compare_truth=True, **given)
     assert found.truth.tolist() == [11.25 / 4]  # of the numbers as they are
-    assert run(pl.DataFrame({"v": [0.5, float("inf")]}), column="v", **asked).n == 2
-    moved = run(pl.DataFrame({"v": [7.0, 9.0] * 50_000}), column="v", **asked)
+    assert run(pl.DataFrame({"v": [0.5, float("inf")]}), asked, **given).n == 2
+    moved = run(pl.DataFrame({"v": [7.0, 9.0] * 50_000}), asked, **given)
     assert abs(moved.estimate.mean - 1) < SIGMAS * moved.estimate.standard_error
     assert CLAMPED in found.notes
-    inside = run(pl.DataFrame({"v": [0.5, 0.5]}), column="v", **asked)
+    inside = run(pl.DataFrame({"v": [0.5, 0.5]}), asked, **given)
     assert CLAMPED in inside.notes  # whether there are any is nobody's business
 
 
 def test_text_among_numbers_is_missing_and_never_repeated():
     data = pl.DataFrame({"v": ["0.5", "secret", "1"]})
     randomizer = Coin(low=0, high=1, epsilon=1.0)
-    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": randomness.simulated(9)}
-    with pytest.raises(InvalidArgumentError, match=r"drop_nulls \(--drop-nulls\)") as refused:
-        run(data, column="v", **asked)
+    given = {"mechanism": randomizer, "randomness": randomness.simulated(9)}
+    with pytest.raises(InvalidArgumentError, match=r"missing='drop' / --drop-nulls") as refused:
+        run(data, Number("v", 0, 1), **given)
     assert "secret" not in str(refused.value)
-    assert run(data, column="v", drop_nulls=True, **asked).n == 2
+    assert run(data, Number("v", 0, 1, missing="drop"), **given).n == 2
 
 
 def test_answers_are_no_formulas_in_a_table(tmp_path):
     labels = ["=1+1", "+a", "-b", "@c", "d-e"]
     data = pl.DataFrame({"v": labels})
-    found = run(data, column="v", categories=labels, randomizer=response(7))
+    found = run(data, Choice("v", labels), mechanism=response(7))
     found.to_csv(tmp_path / "out.csv")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["value"] for row in rows[:5]] == ["'=1+1", "'+a", "'-b", "'@c", "d-e"]
@@ -283,9 +288,8 @@ def test_answers_are_no_formulas_in_a_table(tmp_path):
 def test_numbers_within_bounds(table):
     found = run(
         table,
-        column="age",
-        bounds=(0, 120),
-        randomizer=Coin(low=0, high=120, epsilon=2.0),
+        Number("age", 0, 120),
+        mechanism=Coin(low=0, high=120, epsilon=2.0),
         randomness=randomness.simulated(4),
         compare_truth=True,
     )
@@ -297,7 +301,7 @@ def test_numbers_within_bounds(table):
 
 
 def test_planned_numbers(table):
-    found = run(table, column="age", bounds=(0, 120), epsilon=1, randomness=randomness.simulated(5))
+    found = run(table, Number("age", 0, 120), epsilon=1, randomness=randomness.simulated(5))
     assert abs(found.estimate.mean - table["age"].mean()) < SIGMAS * found.estimate.standard_error
     assert found.guarantee.epsilon <= 1
 
@@ -305,7 +309,7 @@ def test_planned_numbers(table):
 def test_files_give_what_tables_give(table, tmp_path):
     path = tmp_path / "people.csv"
     table.write_csv(path)
-    asked = {"column": "smokes", "randomizer": response(2), "compare_truth": True}
+    asked = {"questions": "smokes", "mechanism": response(2), "compare_truth": True}
     from_file, from_table = run(path, **asked), run(table, **asked)
     assert from_file.labels == from_table.labels == ("false", "true")
     assert np.array_equal(from_file.truth, from_table.truth)
@@ -315,7 +319,7 @@ def test_files_give_what_tables_give(table, tmp_path):
 def test_a_seed_gives_the_same_result_again(tmp_path):
     path = tmp_path / "many.csv"
     pl.concat([people()] * 15).write_csv(path)
-    asked = {"column": "colour", "randomizer": response(4)}
+    asked = {"questions": "colour", "mechanism": response(4)}
     first, second = (run(path, **asked, randomness=randomness.simulated(8)) for _ in range(2))
     assert np.array_equal(first.estimate.frequencies, second.estimate.frequencies)
     secure = run(path, **asked)
@@ -324,7 +328,7 @@ def test_a_seed_gives_the_same_result_again(tmp_path):
 
 def test_several_columns_with_their_own_randomizers_compose(table):
     given = {"colour": response(4), "smokes": response(2)}
-    found = run(table, column=["colour", "smokes"], randomizer=given)
+    found = run(table, ["colour", "smokes"], mechanism=given)
     alone = [profile(given[each.column], n=N) for each in found.columns]
     total = (alone[0] + alone[1]).epsilon(1e-6)
     singles = [each.guarantee.epsilon for each in found.columns]
@@ -338,22 +342,23 @@ def test_several_columns_with_their_own_randomizers_compose(table):
 
 def test_a_tiny_delta_is_composed_another_way(table):
     given = {"colour": response(4), "smokes": response(2)}
-    found = run(table, column=["colour", "smokes"], randomizer=given, delta=1e-20)
+    found = run(table, ["colour", "smokes"], mechanism=given, delta=1e-20)
     assert found.guarantee.delta == 1e-20
     assert max(each.guarantee.epsilon for each in found.columns) < found.guarantee.epsilon < 1
 
 
 def test_the_budget_of_several_columns_is_spent(table):
     names = ["colour", "smokes"]
-    together = run(table, column=names, epsilon=1.0, delta=1e-6)
+    together = run(table, names, epsilon=1.0, delta=1e-6)
     assert 0.99 <= together.guarantee.epsilon <= 1.0
     assert together.guarantee.delta == 1e-6
     assert any("the budget is for all columns" in note for note in together.notes)
-    swapped = run(table, column=names[::-1], epsilon=1.0, delta=1e-6)
+    swapped = run(table, names[::-1], epsilon=1.0, delta=1e-6)
     assert swapped.guarantee.epsilon == together.guarantee.epsilon
-    weighted = run(table, column=names, epsilon=1.0, delta=1e-6, weights={"colour": 3})
+    asked = [Choice("colour", weight=3), Choice("smokes")]
+    weighted = run(table, asked, epsilon=1.0, delta=1e-6)
     assert 0.99 <= weighted.guarantee.epsilon <= 1.0
-    divided = run(table, column=names, epsilon=1.0, delta=1e-6, split="divide")
+    divided = run(table, names, epsilon=1.0, delta=1e-6, limits=Limits(each=True))
     assert any("has a part of epsilon and delta" in note for note in divided.notes)
     for name in names:
         assert swapped[name].randomizer == together[name].randomizer
@@ -367,7 +372,8 @@ def test_the_budget_of_several_columns_is_spent(table):
 
 def test_columns_answered_by_different_numbers_of_people_share_the_budget(table):
     some = table.with_columns(colour=pl.when(pl.col("age") > 40).then("colour"))
-    found = run(some, column=["colour", "smokes"], epsilon=1.0, drop_nulls=True)
+    asked = [Choice(name, missing="drop") for name in ("colour", "smokes")]
+    found = run(some, asked, epsilon=1.0)
     assert found["colour"].n < found["smokes"].n
     assert 0.99 <= found.guarantee.epsilon <= 1.0
 
@@ -375,9 +381,8 @@ def test_columns_answered_by_different_numbers_of_people_share_the_budget(table)
 def test_columns_of_different_kinds_are_written_together(table, tmp_path):
     found = run(
         table,
-        column=["smokes", "age"],
-        bounds={"age": (0, 120)},
-        randomizer={"smokes": response(2), "age": Coin(low=0, high=120, epsilon=2.0)},
+        ["smokes", Number("age", 0, 120)],
+        mechanism={"smokes": response(2), "age": Coin(low=0, high=120, epsilon=2.0)},
     )
     path = tmp_path / "out.csv"
     found.to_csv(path)
@@ -390,7 +395,7 @@ def test_columns_of_different_kinds_are_written_together(table, tmp_path):
 
 
 def test_what_is_written_is_plain(table, tmp_path):
-    found = run(table, column="colour", randomizer=response(4))
+    found = run(table, "colour", mechanism=response(4))
     found.to_json(tmp_path / "out.json")
     read = json.loads((tmp_path / "out.json").read_text())
     assert read == found.to_dict()
@@ -411,7 +416,7 @@ def test_what_is_written_is_plain(table, tmp_path):
 
 
 def test_a_result_can_be_read_and_shown(table):
-    found = run(table, column="colour", randomizer=response(4))
+    found = run(table, "colour", mechanism=response(4))
     text = str(found)
     assert text.index("red") < text.index("green") < text.index("blue")
     assert "proved upper bound" in text
@@ -428,8 +433,8 @@ def test_progress_ends_at_all_reports(table):
     seen = []
     run(
         table,
-        column=["colour", "smokes"],
-        randomizer={"colour": response(4), "smokes": response(2)},
+        ["colour", "smokes"],
+        mechanism={"colour": response(4), "smokes": response(2)},
         progress=lambda done, total: seen.append((done, total)),
     )
     assert seen[-1] == (2 * N, 2 * N)
@@ -445,7 +450,7 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
             sizes.append(len(values))
             return super().randomize(values, randomness=randomness)
 
-    found = run(table, column="colour", randomizer=Watched(k=4, epsilon=1.0))
+    found = run(table, "colour", mechanism=Watched(k=4, epsilon=1.0))
     assert max(sizes) == 1000
     assert sum(sizes) == found.n == N
 
@@ -453,44 +458,82 @@ def test_long_messages_are_made_in_pieces(table, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "exactly one of epsilon, randomizer and plan"),
-        ({"epsilon": 1, "randomizer": response(4)}, "exactly one of epsilon"),
+        ({}, "exactly one of epsilon, mechanism and plan"),
+        ({"epsilon": 1, "mechanism": response(4)}, "exactly one of epsilon"),
         ({"epsilon": -1}, "epsilon > 0"),
         ({"epsilon": 1, "delta": 0}, "0 < delta < 1"),
-        ({"epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
-        ({"epsilon": 1, "split": "compose"}, "joint or divide"),
-        ({"randomizer": response(4), "split": "divide"}, "no split with a randomizer"),
-        ({"randomizer": response(4), "weights": {"colour": 2}}, "no weights with a randomizer"),
-        ({"epsilon": 1, "weights": {"color": 2}}, "weights of the columns colour"),
-        ({"epsilon": 1, "weights": {"colour": 0}}, "a weight > 0 of colour"),
-        ({"epsilon": 1, "weights": [1]}, "a mapping from columns"),
+        ({"epsilon": 1, "crowd": Crowd(participation=0.5)}, "every row of a table reports"),
+        ({"mechanism": response(4), "limits": Limits(each=True)}, "no each with a mechanism"),
         (
-            {"randomizer": response(5)},
-            r"k=4 answers .* \(the list of 3 and \(none\)\), got k=5",
-        ),
-        ({"randomizer": Coin(low=0, high=1, epsilon=1)}, "a randomizer of answers"),
-        ({"randomizer": {}}, "a randomizer for column colour"),
-        ({"epsilon": 1, "categories": {"color": ["red"]}}, "categories of the columns colour"),
-        ({"epsilon": 1, "column": "colours"}, "did you mean colour"),
-        ({"epsilon": 1, "column": []}, "one or several columns"),
-        ({"epsilon": 1, "column": ["age", "age"]}, "one or several columns"),
-        ({"epsilon": 1, "bounds": (0, 1)}, "a number in every row .* got column='colour'"),
-        ({"epsilon": 1, "bounds": (0, 1), "categories": ["a"]}, "not both"),
-        ({"epsilon": 1, "local_epsilon_cap": 0}, "local_epsilon_cap > 0"),
-        (
-            {"plan": plan(epsilon=1, n=N, categories=3), "categories": ["a", "b", "c"]},
-            r"plan with --categories 5: the list of 3 and \(none\) and \(other\)",
+            {"mechanism": response(4), "questions": Choice("colour", weight=2)},
+            "no weight of colour with a mechanism",
         ),
         (
-            {"column": "age", "bounds": (0, 99), "randomizer": Coin(low=0, high=1, epsilon=1)},
-            r"the bounds \(0.0, 99.0\)",
+            {"mechanism": response(5)},
+            r"one of 4 answers, which colour has \(the list of 3 and \(none\)\), got mechanism=",
         ),
-        ({"column": "age", "bounds": (0, 99), "randomizer": response(2)}, "of numbers for age"),
+        (
+            {"mechanism": Coin(low=0, high=1, epsilon=1)},
+            "for one of 4 answers, .* got mechanism='a number from 0 to 1'",
+        ),
+        ({"mechanism": {}}, "a mechanism for question colour"),
+        ({"mechanism": "grr"}, "a mechanism for question colour, or Named"),
+        ({"mechanism": {"color": response(4)}}, "mechanisms of the questions colour"),
+        ({"plan": {"colour": plan(Choice("colour", 4), epsilon=1, n=N)}}, "one plan"),
+        ({"epsilon": 1, "questions": "colours"}, "did you mean colour"),
+        ({"epsilon": 1, "questions": []}, "at least one question"),
+        ({"epsilon": 1, "questions": ["age", "age"]}, "every question, or column, once"),
+        (
+            {"epsilon": 1, "questions": Number("colour", 0, 1)},
+            "a number in every row .* got column='colour'",
+        ),
+        (
+            {
+                "plan": plan(Choice("colour", 3), epsilon=1, n=N),
+                "questions": Choice("colour", ["a", "b", "c"]),
+            },
+            r"for one of 5 answers, which colour has \(the list of 3 and \(none\) and \(other\)\)",
+        ),
+        (
+            {"questions": Number("age", 0, 99), "mechanism": Coin(low=0, high=1, epsilon=1)},
+            "for a number from 0 to 99, which age has",
+        ),
+        ({"questions": Number("age", 0, 99), "mechanism": response(2)}, "a number from 0 to 99"),
     ],
 )
 def test_refusals(table, asked, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        run(table, **{"column": "colour", **asked})
+        run(table, **{"questions": "colour", **asked})
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda: Crowd(honest_fraction=0), "honest_fraction"),
+        (lambda: Choice("colour", weight=0), "weight > 0"),
+        (lambda: Limits(local_epsilon=0), "local_epsilon > 0"),
+        (lambda: Named("grr", epsilon=0), "epsilon > 0"),
+    ],
+)
+def test_what_is_asked_on_which_terms_is_checked_first(asked, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        asked()
+
+
+def test_a_plan_runs_the_questions_that_it_was_made_of(table):
+    """What they say of their plan is in it; another wish than that is refused."""
+    asked = [Choice("colour", ["red", "green"], weight=2, choose="grr"), Choice("smokes", 2)]
+    made = plan(asked, epsilon=1, n=N)
+    asked[1] = Choice("smokes", ["true", "false"], other=False, missing="refuse")
+    found = run(table, asked, plan=made)
+    assert found["colour"].randomizer == made["colour"].devices[0]
+    assert found["colour"].randomizer.name == "grr"
+    for wish in ({"weight": 3}, {"choose": "subset"}):
+        with pytest.raises(InvalidArgumentError, match=f"no {next(iter(wish))} of colour"):
+            run(table, [replace(asked[0], **wish), asked[1]], plan=made)
+    other = [asked[0], Choice("age")]
+    with pytest.raises(InvalidArgumentError, match="one of colour, smokes"):
+        run(table, other, plan=made)
 
 
 @pytest.mark.parametrize(
@@ -504,17 +547,17 @@ def test_refusals(table, asked, message):
 def test_columns_with_nothing_to_estimate(values, message):
     data = pl.DataFrame({"v": pl.Series(values, dtype=pl.String)})
     with pytest.raises(InvalidArgumentError, match=message):
-        run(data, column="v", epsilon=1, drop_nulls=True)
+        run(data, Choice("v", missing="drop"), epsilon=1)
 
 
 def test_missing_numbers_are_refused_or_dropped():
     data = pl.DataFrame({"v": [0.0, None, float("nan"), 1.0]})
     randomizer = Coin(low=0, high=1, epsilon=1.0)
-    with pytest.raises(InvalidArgumentError, match="drop_nulls"):
-        run(data, column="v", bounds=(0, 1), randomizer=randomizer)
+    with pytest.raises(InvalidArgumentError, match="missing='drop'"):
+        run(data, Number("v", 0, 1), mechanism=randomizer)
     source = randomness.simulated(6)
-    asked = {"bounds": (0, 1), "randomizer": randomizer, "randomness": source}
-    assert run(data, column="v", drop_nulls=True, **asked).n == 2
+    asked = Number("v", 0, 1, missing="drop")
+    assert run(data, asked, mechanism=randomizer, randomness=source).n == 2
 
 
 def test_a_refusal_comes_before_the_first_report(table):
@@ -523,8 +566,8 @@ def test_a_refusal_comes_before_the_first_report(table):
             raise AssertionError
 
     given = {"colour": Untouched(k=4, epsilon=1.0), "smokes": response(3)}
-    with pytest.raises(InvalidArgumentError, match="k=2 answers for smokes"):
-        run(table, column=["colour", "smokes"], randomizer=given)
+    with pytest.raises(InvalidArgumentError, match="one of 2 answers, which smokes has"):
+        run(table, ["colour", "smokes"], mechanism=given)
 
 
 def test_lost_reports_are_noticed(table):
@@ -534,7 +577,7 @@ def test_lost_reports_are_noticed(table):
             return Counts(found.cells, found.n - 1)
 
     with pytest.raises(ShoalError, match="does not change"):
-        run(table, column="colour", randomizer=Losing(k=4, epsilon=1.0))
+        run(table, "colour", mechanism=Losing(k=4, epsilon=1.0))
 
 
 def test_shuffling_keeps_the_multiset():
@@ -564,7 +607,7 @@ def test_nothing_cannot_be_shuffled(nothing):
 
 
 def test_delta_is_well_below_one_over_n_unless_given():
-    asked = {"column": "v", "randomizer": "grr", "local_epsilon": 1.0}
+    asked = {"questions": "v", "mechanism": Named("grr", epsilon=1.0)}
     for n, delta in ((1000, 1e-6), (200_000, 5e-7)):
         found = run(pl.DataFrame({"v": [True, False] * (n // 2)}), **asked)
         assert found.guarantee.delta == pytest.approx(delta)
@@ -576,26 +619,25 @@ def test_delta_is_well_below_one_over_n_unless_given():
 def test_the_estimates_are_a_data_frame(monkeypatch):
     frame = pl.DataFrame({"v": ["a", "b", "b", "c"] * 100, "x": [0.0, 1.0, 1.0, 0.5] * 100})
     devices = {"v": RandomizedResponse(k=3, epsilon=2.0), "x": Coin(low=0, high=1, epsilon=2.0)}
-    one = run(frame, column="v", randomizer=devices["v"], compare_truth=True)
+    one = run(frame, "v", mechanism=devices["v"], compare_truth=True)
     table = one.to_polars()
     assert table.columns == ["value", "fraction", "count", "low", "high", "truth"]
     assert table["value"].to_list() == list(one.labels)
     assert table["fraction"].to_list() == one.estimate.frequencies.tolist()
     assert table["low"].to_list() == one.estimate.interval()[0].tolist()
     assert one.to_pandas().equals(table.to_pandas())
-    both = run(frame, column=["v", "x"], bounds={"x": (0, 1)}, randomizer=devices).to_polars()
+    both = run(frame, ["v", Number("x", 0, 1)], mechanism=devices).to_polars()
     assert both["column"].to_list() == ["v"] * 3 + ["x"]
     assert both["mean"].null_count() == 3
-    texts = shoal.heavy_hitters(
-        ["yes"] * 4000 + ["no"] * 2000, epsilon=4.0, length=3, alphabet="enosy"
-    )
+    asked = shoal.Text("answer", length=3, alphabet="enosy")
+    texts = shoal.heavy_hitters(["yes"] * 4000 + ["no"] * 2000, asked, epsilon=4.0)
     assert texts.to_polars()["value"].to_list() == [item.label for item in texts.items]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(shoal.MissingExtraError, match="pandas"):
         one.to_pandas()
 
 
-@pytest.mark.parametrize("table", [{"word": ["a", "b"]}, "words.csv"])
+@pytest.mark.parametrize("table", [{"word": ["a", "b"], "n": [1, 2]}, "words.csv"])
 def test_texts_of_a_table_need_a_column(table):
     with pytest.raises(shoal.InvalidArgumentError, match="the name of a column of text"):
         shoal.heavy_hitters(table, epsilon=1)

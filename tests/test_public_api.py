@@ -13,16 +13,22 @@ from repository import PACKAGE
 PUBLIC = [
     "AsyncClient",
     "Batch",
+    "Bins",
     "BlanketLaw",
+    "Choice",
+    "Choices",
     "Client",
     "Counts",
+    "Crowd",
     "Duchi",
     "EngineError",
     "Envelopes",
     "Estimate",
     "FairCoins",
+    "Find",
     "Gaussian",
     "GaussianVectors",
+    "Groups",
     "Guarantee",
     "HadamardResponse",
     "HashedDummies",
@@ -31,13 +37,17 @@ PUBLIC = [
     "InvalidTypeError",
     "Laplace",
     "LeanHistogram",
+    "Limits",
     "LocalHashing",
     "MeanEstimate",
     "MissingExtraError",
+    "Named",
     "NearCentralCount",
     "NearCentralHistogram",
     "NearCentralSum",
+    "Number",
     "OutOfRegimeError",
+    "Person",
     "Piecewise",
     "Plan",
     "PrecisionError",
@@ -49,16 +59,19 @@ PUBLIC = [
     "Result",
     "RobustHistogram",
     "RoundedResponse",
+    "Scale",
     "ShoalError",
     "SparseHistogram",
     "SplitAndMixSum",
     "SplitAndMixVectors",
     "SubsetSelection",
     "Survey",
+    "Text",
     "UnaryEncoding",
     "UncertifiedError",
     "UniformDummies",
     "UnreachableTargetError",
+    "Vector",
     "VectorEstimate",
     "ZeroSumCount",
     "ZeroSumHistogram",
@@ -70,12 +83,16 @@ PUBLIC = [
     "local_epsilon",
     "plan",
     "profile",
+    "read_questions",
     "required_n",
     "run",
     "shuffle",
+    "write_questions",
 ]
 DOCUMENTED = [name for name in PUBLIC if name != "__version__"]
 ERRORS = [name for name in PUBLIC if name.endswith("Error")]
+# What may come without its name: what is run, what is read, and what is asked of it.
+BY_POSITION = {"data", "device", "family", "path", "question", "questions", "randomizer", "reports"}
 FUNCTIONS = [name for name in DOCUMENTED if name.islower()]
 
 
@@ -115,10 +132,11 @@ def test_every_error_is_public():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_public_functions_take_their_numbers_by_name(name):
-    kinds = [each.kind for each in inspect.signature(getattr(shoal, name)).parameters.values()]
-    assert inspect.Parameter.VAR_POSITIONAL not in kinds
-    positional = [kind for kind in kinds if kind != inspect.Parameter.KEYWORD_ONLY]
-    assert len(positional) <= 1, "only the randomizer may come without its name"
+    parameters = inspect.signature(getattr(shoal, name)).parameters.values()
+    assert inspect.Parameter.VAR_POSITIONAL not in [each.kind for each in parameters]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    positional = {each.name for each in parameters if each.kind != keyword}
+    assert positional <= BY_POSITION
 
 
 def test_an_unknown_name_is_an_attribute_error():

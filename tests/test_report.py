@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import report
+from shoal.randomness import simulated
 from shoal.report.charts import Axis
 from shoal.report.result import ColumnResult
 from shoal.values import Estimate, MeanEstimate
@@ -204,6 +205,42 @@ def test_a_mean_lies_on_the_axis_of_its_bounds():
     assert "closer" in parsed.said
 
 
+def rows(ages):
+    """Of a page about numbers that some people lack, by what is in front of them."""
+    asked = shoal.Number("age", 0, 100, missing="cell")
+    found = shoal.run({"age": ages}, asked, epsilon=8, randomness=simulated(1))
+    text = found.to_html()
+    return found, dict(re.findall('<th scope="row"[^>]*>([^<]*)</th><td>([^<]*)</td>', text)), text
+
+
+def test_the_mean_of_those_with_a_number_has_no_sum_of_everybody():
+    found, said, _ = rows([30.0, 50.0, None, None] * 500)
+    count = float(said["have a number"].replace(",", ""))
+    assert count == pytest.approx(found.only.means[0].count, abs=1)
+    assert abs(count - 1000) < 50
+    assert "sum" not in said
+    assert 30 < float(said["mean"]) < 50
+
+
+def test_a_number_that_nobody_has_is_not_of_fewer_than_nobody():
+    _, _, text = rows(["nothing"] * 2000)
+    assert "No mean: there may be nobody with a number." in text
+    assert re.search("<p>At most [0-9]+ people have a number.</p>", text)
+
+
+@pytest.mark.parametrize("messages", [1, 4])
+def test_messages_are_those_of_all_reports_of_a_person(messages):
+    asked = shoal.Choices("sign", ["a", "b", "c"])
+    limits = shoal.Limits(messages=messages)
+    labels = "label by label" if messages == 1 else "as a set"
+    found = shoal.run({"sign": ["a;b", ""] * 1000}, asked, epsilon=1, limits=limits)
+    sent = found.only.plan.messages
+    assert found.only.plan.scheme.name == labels
+    assert sent >= found.only.plan.scheme.total
+    said = re.search("messages of a person</th><td>([^<]*)</td>", found.to_html())
+    assert float(said[1]) == pytest.approx(sent, rel=1e-3)
+
+
 def test_negative_estimates_are_drawn_and_explained():
     parsed = page(categories(frequencies=(0.9, 0.2, -0.1)))
     assert "−10.0 %" in parsed.said
@@ -271,3 +308,13 @@ def test_an_axis_holds_its_values_between_round_numbers(values):
     assert all(0 <= axis.at(tick) <= 100 for tick in ticks)
     shown = list(ticks.values())
     assert len(set(shown)) == len(shown)
+
+
+def test_a_table_of_means_has_the_true_ones_if_they_are_compared():
+    table = {"hours": [1.0, 2.0, 3.0, 4.0] * 2_000, "team": ["a", "b"] * 4_000}
+    asked = shoal.Number("hours", 0, 5).by("team", ["a", "b"])
+    terms = {"epsilon": 2, "randomness": simulated(1)}
+    compared = shoal.run(table, asked, compare_truth=True, **terms).only.table()
+    assert compared.headings[-1] == "true mean: not private"
+    assert [row.cells[-1] for row in compared.rows[:2]] == ["2", "3"]
+    assert len(shoal.run(table, asked, **terms).only.table().headings) == 4

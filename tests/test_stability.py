@@ -29,7 +29,7 @@ def now():
     return interface.interface()
 
 
-def test_everything_that_0_2_promised_is_still_usable():
+def test_everything_that_0_3_promised_is_still_usable():
     faults = interface.broken(released(), now())
     assert not faults, "\n".join([*faults, ADVICE])
 

@@ -13,13 +13,16 @@ import pytest
 
 import shoal
 from shoal import randomness
-from shoal.engines.columns import PUBLIC_NULLS, SHORTENED
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.questions.kinds import Number, Vector
+from shoal.questions.settled import PUBLIC_NULLS, SHORTENED
+from shoal.questions.terms import Limits
 
 N = 4000
 NAMES = ["x", "y", "z"]
 SIGMAS = 7.0
 SPLIT = "split-and-mix-vectors"
+MOVED = Vector("moved", NAMES, 4.0)
 
 
 def people(n=N, seed=1):
@@ -41,10 +44,9 @@ def cut(rows, norm):
 def test_the_mean_is_right_and_the_guarantee_that_of_the_device(table, cap, name):
     found = shoal.run(
         table,
-        columns=NAMES,
-        norm=4.0,
+        MOVED,
         epsilon=1.0,
-        messages_cap=cap,
+        limits=Limits(messages=cap),
         compare_truth=True,
         randomness=randomness.simulated(1),
     )
@@ -62,7 +64,7 @@ def test_the_mean_is_right_and_the_guarantee_that_of_the_device(table, cap, name
     assert found.guarantee.theorem == kept.theorem
     assert found.guarantee.local_epsilon == kept.local_epsilon
     assert found.labels == tuple(NAMES)
-    assert found.only.column == "x, y, z"
+    assert found.only.column == "moved"
     assert SHORTENED in found.notes
 
 
@@ -72,10 +74,8 @@ def test_the_better_device_is_better(table):
     for name in ("privunit", SPLIT):
         found = shoal.run(
             table,
-            columns=NAMES,
-            norm=4.0,
+            Vector("moved", NAMES, 4.0, choose=name),
             epsilon=1.0,
-            choose=name,
             compare_truth=True,
             randomness=randomness.simulated(3),
         )
@@ -90,10 +90,9 @@ def test_many_coordinates_of_few_people_are_directions():
     rows = np.random.default_rng(5).normal(0.05, 0.05, (1000, 100))
     found = shoal.run(
         pl.DataFrame(rows, schema=names),
-        columns=names,
-        norm=1.0,
+        Vector("moved", names, 1.0),
         epsilon=1.0,
-        messages_cap=2000,
+        limits=Limits(messages=2000),
         randomness=randomness.simulated(2),
     )
     assert found.randomizer.inner == shoal.PrivUnit(
@@ -102,13 +101,13 @@ def test_many_coordinates_of_few_people_are_directions():
     assert found.plan.choose(SPLIT).recommended.messages <= 2000
     off = (found.estimate.mean - cut(rows, 1.0).mean(axis=0)) / found.estimate.standard_errors
     assert np.abs(off).max() < SIGMAS
-    assert found.only.column == "v0, ..., v99 (100 columns)"
+    assert found.labels == tuple(names)
 
 
 def test_every_kind_of_table_and_randomizers_by_hand(table, tmp_path):
     table.write_csv(tmp_path / "rows.csv")
     device = shoal.PrivUnit(dimension=4, epsilon=3.0)
-    asked = {"columns": NAMES, "norm": 4.0, "randomizer": device, "compare_truth": True}
+    asked = {"questions": MOVED, "mechanism": device, "compare_truth": True}
     frames = (table, tmp_path / "rows.csv", pd.DataFrame(table.to_dict(as_series=False)))
     found = [shoal.run(each, **asked, randomness=randomness.simulated(6)) for each in frames]
     for each in found:
@@ -119,49 +118,52 @@ def test_every_kind_of_table_and_randomizers_by_hand(table, tmp_path):
 
 
 def test_a_plan_is_run(table):
-    asked = {"columns": NAMES, "norm": 4.0}
-    plan = shoal.plan(epsilon=1, n=N, dimension=3, norm=4.0, messages_cap=40)
-    found = shoal.run(table, **asked, plan=plan)
+    several = Limits(messages=40)
+    plan = shoal.plan(Vector("moved", 3, 4.0), epsilon=1, n=N, limits=several)
+    found = shoal.run(table, MOVED, plan=plan)
     assert found.randomizer == plan.randomizer
+    itself = shoal.run(table, plan=shoal.plan(MOVED, epsilon=1, n=N, limits=several))
+    assert itself.randomizer == plan.randomizer
     for wrong in (
-        shoal.plan(epsilon=1, n=N, dimension=3),
-        shoal.plan(epsilon=1, n=N, dimension=4, norm=4.0),
-        shoal.plan(epsilon=1, n=N, dimension=3, norm=5.0),
-        shoal.plan(epsilon=1, n=N, dimension=3, norm=1.0, messages_cap=40),
+        shoal.plan(Vector("moved", 3), epsilon=1, n=N),
+        shoal.plan(Vector("moved", 4, 4.0), epsilon=1, n=N),
+        shoal.plan(Vector("moved", 3, 5.0), epsilon=1, n=N),
+        shoal.plan(Vector("moved", 3, 1.0), epsilon=1, n=N, limits=several),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"--dimension 3 --norm 4\)"):
-            shoal.run(table, **asked, plan=wrong)
+        with pytest.raises(InvalidArgumentError, match="a vector of 3 coordinates, at most 4 long"):
+            shoal.run(table, MOVED, plan=wrong)
     with pytest.raises(UnreachableTargetError, match=r"plan|people"):
-        shoal.run(table.head(3000), **asked, plan=plan)
+        shoal.run(table.head(3000), MOVED, plan=plan)
 
 
 def test_rows_without_a_number_are_refused_or_left_out():
     data = pl.DataFrame({"x": ["1", "2", "3", "4"], "y": ["0.5", "secret", None, "NaN"]})
-    asked = {"columns": ["x", "y"], "norm": 1.0, "compare_truth": True}
-    device = shoal.PrivUnit(dimension=3, epsilon=1.0)
+    asked, dropped = (Vector("place", ["x", "y"], 1.0, missing=how) for how in ("refuse", "drop"))
+    given = {"mechanism": shoal.PrivUnit(dimension=3, epsilon=1.0), "compare_truth": True}
     with pytest.raises(InvalidArgumentError, match=r"every row .*--drop-nulls.*'y'") as refused:
-        shoal.run(data, **asked, randomizer=device)
+        shoal.run(data, asked, **given)
     assert "secret" not in str(refused.value)
-    found = shoal.run(data, **asked, randomizer=device, drop_nulls=True)
+    found = shoal.run(data, dropped, **given)
     assert found.n == 1
     assert np.allclose(found.truth, [1.0, 0.5])
     assert PUBLIC_NULLS in found.notes
     assert PUBLIC_NULLS in found.guarantee.assumptions
-    with pytest.raises(InvalidArgumentError, match="at least one row with an answer"):
-        shoal.run(data.slice(1), **asked, randomizer=device, drop_nulls=True)
+    with pytest.raises(InvalidArgumentError, match="with an answer in column x, y"):
+        shoal.run(data.slice(1), dropped, **given)
 
 
 def test_whether_any_vector_was_shortened_is_not_told(table):
     device = shoal.PrivUnit(dimension=4, epsilon=3.0)
     notes = {
-        shoal.run(table, columns=NAMES, norm=norm, randomizer=device).notes for norm in (0.01, 1e6)
+        shoal.run(table, Vector("moved", NAMES, norm), mechanism=device).notes
+        for norm in (0.01, 1e6)
     }
     assert len(notes) == 1
 
 
 def test_what_is_written_is_plain(table, tmp_path):
     device = shoal.PrivUnit(dimension=4, epsilon=3.0)
-    found = shoal.run(table, columns=NAMES, norm=4.0, randomizer=device, compare_truth=True)
+    found = shoal.run(table, MOVED, mechanism=device, compare_truth=True)
     found.to_json(tmp_path / "out.json")
     read = json.loads((tmp_path / "out.json").read_text())
     assert read == found.to_dict()
@@ -178,13 +180,13 @@ def test_what_is_written_is_plain(table, tmp_path):
     assert [float(row["mean"]) for row in rows] == found.estimate.mean.tolist()
     assert list(rows[0])[:2] == ["coordinate", "mean"]
     text = str(found)
-    assert text.startswith("x, y, z\ncoordinate  mean ")
+    assert text.startswith("moved\ncoordinate  mean ")
     assert text.index("\nx ") < text.index("\ny ") < text.index("\nz ")
 
 
 def test_the_page_has_a_row_for_each_coordinate(table):
     device = shoal.PrivUnit(dimension=4, epsilon=3.0)
-    asked = {"columns": NAMES, "norm": 4.0, "randomizer": device}
+    asked = {"questions": MOVED, "mechanism": device}
     page = shoal.run(table, **asked).to_html()
     assert page.count('class="bar"') == 3
     assert page.count("<circle") == 3
@@ -194,58 +196,66 @@ def test_the_page_has_a_row_for_each_coordinate(table):
     shown = shoal.run(table, **asked, compare_truth=True).to_html()
     assert "true mean: not private" in shown
     named = table.rename({"x": "<b>x</b>"})
-    escaped = shoal.run(named, columns=["<b>x</b>", "y", "z"], norm=4.0, randomizer=device)
+    escaped = shoal.run(named, Vector("<i>v</i>", ["<b>x</b>", "y", "z"], 4.0), mechanism=device)
     assert "<b>x" not in escaped.to_html()
+    assert "<i>v" not in escaped.to_html()
 
 
 def test_many_coordinates_are_folded_away():
     names = [f"v{i}" for i in range(50)]
     data = pl.DataFrame(np.eye(50), schema=names)
     device = shoal.PrivUnit(dimension=51, epsilon=3.0)
-    page = shoal.run(data, columns=names, norm=1.0, randomizer=device).to_html()
+    page = shoal.run(data, Vector("moved", names, 1.0), mechanism=device).to_html()
     assert "and 10 more coordinates" in page
     assert "<details><summary>All 50 coordinates" in page
 
 
 @pytest.mark.parametrize(
+    ("coordinates", "norm", "message"),
+    [
+        (["x"], 4.0, r"two columns or more.*for one column of numbers: Number"),
+        ([], 4.0, "two columns or more"),
+        ("xy", 4.0, "two columns or more"),
+        (["x", "x"], 4.0, "each once"),
+        (["x", 3], 4.0, "the names of two columns"),
+        (NAMES, 0.0, "norm > 0"),
+        (NAMES, -3, "norm > 0"),
+        (NAMES, math.nan, "norm > 0"),
+    ],
+)
+def test_vectors_that_make_no_sense_are_refused(coordinates, norm, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Vector("moved", coordinates, norm)
+
+
+@pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"columns": ["x"]}, r"two columns or more.*column and bounds"),
-        ({"columns": []}, "two columns or more"),
-        ({"columns": "xy"}, "two columns or more"),
-        ({"columns": ["x", "x"]}, "each once"),
-        ({"columns": ["x", 3]}, "the names of two columns"),
-        ({"columns": ["x", "q"]}, "one of the columns x, y, z, word"),
-        ({"columns": ["x", "word"]}, "every row of the column .*'word'"),
-        ({"column": "x"}, "no column with columns"),
-        ({"bounds": (0, 1)}, "no bounds with columns"),
-        ({"categories": ["a"]}, "no categories with columns"),
-        ({"split": "divide"}, "no split with columns"),
-        ({"norm": None}, "a norm with columns"),
-        ({"norm": 0.0}, "norm > 0"),
-        ({"norm": -3}, "norm > 0"),
-        ({"norm": math.nan}, "norm > 0"),
-        ({"columns": None, "column": "x"}, "no norm without columns"),
-        ({"epsilon": None, "randomizer": {"x": None}}, "one randomizer for the vector"),
+        ({"questions": Vector("moved", ["x", "q"], 4.0)}, "one of the columns x, y, z, word"),
+        ({"questions": Vector("moved", ["x", "word"], 4.0)}, "every row of the column .*'word'"),
+        ({"questions": Vector("moved", NAMES)}, "a norm with columns"),
+        ({"questions": Vector("moved", 3, 4.0)}, "the names of the columns of moved"),
+        ({"questions": [MOVED, Number("moved", 0, 1)]}, "every question, or column, once"),
+        ({"epsilon": None, "mechanism": {"x": None}}, "mechanisms of the questions moved"),
         (
-            {"epsilon": None, "randomizer": shoal.RandomizedResponse(k=3, epsilon=1)},
-            "a randomizer of vectors of 3 coordinates: privunit of dimension 4",
+            {"epsilon": None, "mechanism": shoal.RandomizedResponse(k=3, epsilon=1)},
+            "for a vector of 3 coordinates, at most 4 long, which moved has",
         ),
         (
-            {"epsilon": None, "randomizer": shoal.PrivUnit(dimension=3, epsilon=1)},
-            "privunit of dimension 4",
+            {"epsilon": None, "mechanism": shoal.PrivUnit(dimension=3, epsilon=1)},
+            r"at most 4 long \(or for a vector of 4 coordinates, of length 1\), which moved has",
         ),
     ],
 )
 def test_refusals(table, asked, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        shoal.run(table, **{"columns": NAMES, "norm": 4.0, "epsilon": 1.0, **asked})
+        shoal.run(table, **{"questions": MOVED, "epsilon": 1.0, **asked})
 
 
 def test_a_column_of_dates_is_no_coordinate(table):
     dated = table.with_columns(y=pl.date(2020, 1, 1))
     with pytest.raises(InvalidArgumentError, match="a column of numbers"):
-        shoal.run(dated, columns=NAMES, norm=1.0, epsilon=1.0)
+        shoal.run(dated, Vector("moved", NAMES, 1.0), epsilon=1.0)
 
 
 def test_intervals_cover_and_those_of_all_coordinates_are_wider(table):

@@ -28,7 +28,7 @@ def main(master: str = "local[2]") -> None:
 
         frame = spark.read.parquet(lake)
         # A public list of answers: the data does not decide, and one pass less is made.
-        result = shoal.run(frame, column="commute", categories=ANSWERS, epsilon=0.5)
+        result = shoal.run(frame, shoal.Choice("commute", ANSWERS), epsilon=0.5)
 
     (column,) = result.columns
     for label, fraction in zip(column.labels, column.estimate.frequencies, strict=True):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import importlib
 
-__version__ = "0.2.0"
+from shoal import checks as checks  # which every module asks for: it need not be looked for below
+
+__version__ = "0.3.0"
 
 _HOMES = {
     name: f"shoal.{module}"
@@ -29,7 +31,10 @@ _HOMES = {
         "UnreachableTargetError",
         "open_answers": "heavy_hitters",
         "pipeline": "run",
-        "planning.planner": "Plan plan",
+        "planning.plans": "Plan plan",
+        "questions.file": "read_questions write_questions",
+        "questions.kinds": "Bins Choice Choices Find Groups Number Scale Text Vector",
+        "questions.terms": "Crowd Limits Named Person",
         "mechanisms.counts": "FairCoins NearCentralCount NearCentralSum",
         "mechanisms.dummies": "HashedDummies UniformDummies",
         "mechanisms.histograms": "LeanHistogram NearCentralHistogram RobustHistogram",

@@ -138,7 +138,7 @@ class UnreachableTargetError(ShoalError, ValueError):
 
     Example:
         >>> import shoal
-        >>> shoal.required_n(epsilon=0.1, local_epsilon=1, local_delta=0.01)
+        >>> shoal.required_n(epsilon=0.1, local_epsilon=40)
         Traceback (most recent call last):
             ...
         shoal.errors.UnreachableTargetError: cannot reach (0.1, 1e-06)-DP: not even ...

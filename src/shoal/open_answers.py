@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,26 +14,27 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
-from shoal.accounting.devices import Crowd
+from shoal.accounting import devices as accountable
 from shoal.accounting.guarantee import Guarantee, default_delta
-from shoal.engines import columns
-from shoal.engines.columns import Answers, Column, Counting, Inputs
+from shoal.engines import columns as tables
+from shoal.engines.columns import Answers, Column, Counting, Inputs, Report
 from shoal.engines.shuffling import RUN_HERE
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
 from shoal.explain.views import Tabular
-from shoal.mechanisms.base import source
 from shoal.mechanisms.prefixes import (
     BETA,
-    LENGTH,
     MESSAGES,
     Alphabet,
     PrefixCollector,
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.randomness import Randomness
+from shoal.questions.kinds import Text
+from shoal.questions.settled import Spelled
+from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
+from shoal.randomness import Randomness, source
 from shoal.report.charts import Item
 from shoal.report.result import (
     ColumnResult,
@@ -54,7 +56,7 @@ BELOW = (
     "{} listed with fewer people than are sure to be found: their intervals do not count that only "
     "answers that stand out are listed"
 )
-_PIECE = 1 << 17
+ANSWERS = "answers"  # what a list of texts is called
 _KEYS = 10**15
 
 
@@ -141,6 +143,11 @@ class OpenResult(Tabular):
         """What to know before relying on it."""
         return (*([] if self.found.complete else [INCOMPLETE]), *self.guarantee.warnings)
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What the list is sure to have."""
+        return (f"list: {self.statement}",)
+
     def records(self) -> list[Record]:
         """One row per answer."""
         return [item.to_dict() for item in self.items]
@@ -223,17 +230,14 @@ class OpenResult(Tabular):
 
 def heavy_hitters(
     data: object,
+    question: Text | str | None = None,
     *,
-    column: str | None = None,
     epsilon: float,
     delta: float | None = None,
     top: int = TOP,
-    length: int = LENGTH,
-    alphabet: str | bytes | None = None,
-    messages_cap: float = MESSAGES,
-    single: bool = False,
+    crowd: Crowd = EVERYBODY,
+    limits: Limits = NO_LIMITS,
     beta: float = BETA,
-    honest_fraction: float = 1.0,
     compare_truth: bool = False,
     randomness: Randomness | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -247,17 +251,14 @@ def heavy_hitters(
     Args:
         data: A table or file with a column of text, one person per row, or a list of
             texts. Rows without an answer count as the empty answer.
-        column: The column of a table; None for a list.
+        question: A :class:`shoal.Text`, or the name of the column; a list needs none.
         epsilon: ε > 0 of everybody's report.
         delta: δ; min(1e-6, 1/(10 n)) unless given.
         top: The most answers that are listed.
-        length: Bytes of UTF-8 that answers are cut to.
-        alphabet: The public characters that answers may have; None for any, which finds
-            fewer.
-        messages_cap: The most messages that one person sends on average.
-        single: One message each, as with messages_cap=1.
+        crowd: Who takes part.
+        limits: How many messages one person sends on average at most, 10 unless it says
+            otherwise; with messages=1 one each.
         beta: Probability in (0, 1) with which the list may be wrong.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol.
         compare_truth: Add the true counts, which makes the result not private.
         randomness: That of a simulation; None is secure.
         progress: Called with the number of reports made and the number of all.
@@ -275,50 +276,44 @@ def heavy_hitters(
 
     Example:
         >>> import shoal
-        >>> from shoal.randomness import simulated
+        >>> from shoal.randomness import simulated as draw
         >>> answers = ["no"] * 3_000 + ["yes"] * 2_000
-        >>> settings = {"length": 3, "alphabet": "enosy", "randomness": simulated(1)}
-        >>> found = shoal.heavy_hitters(answers, epsilon=1, **settings)
+        >>> asked = shoal.Text("answer", length=3, alphabet="enosy")
+        >>> found = shoal.heavy_hitters(answers, asked, epsilon=1, randomness=draw(1))
         >>> [item.label for item in found.items]
         ['no', 'yes']
     """
     size = checks.count(top=top)
+    listed = tables.listed(data) and not isinstance(question, str)
+    name = tables.only_column(data) if question is None and not listed else question
+    expected = "a Text, or the name of a column of text (only a list of texts has none)"
+    unnamed = isinstance(name, str) or (name is None and listed)
+    asked = cast("Text", Text(ANSWERS if name is None else str(name)) if unnamed else name)
+    checks.refuse(getattr(asked, "kind", None) != Text.kind, expected, question=name)
+    _check(crowd, limits)
     stages = Stages()
     with stages("read"):
-        texts = _texts(data, column)
+        texts = _texts(data, asked, listed=listed)
         total, _ = texts.size()
         checks.refuse(total < 1, f"at least one row in column {texts.name}", rows=total)
     delta = default_delta(total) if delta is None else delta
     with stages("plan"):
         bits = source(randomness)
-        kind: Callable[..., PrefixCollector] = PrefixResponse.calibrated
-        if not single and messages_cap != 1:
-            kind = partial(PrefixDummies.calibrated, messages_cap=messages_cap)
-        mechanism = kind(
-            n=Crowd(total, honest_fraction).honest,
-            epsilon=epsilon,
-            delta=delta,
-            length=length,
-            alphabet=alphabet,
-            beta=beta,
-            hash_key=int(bits.below(_KEYS, 1)[0]),  # public, but unknown when people answered
-        )
+        people = accountable.Crowd(total, crowd.honest_fraction).honest
+        target = {"n": people, "epsilon": epsilon, "delta": delta, "beta": beta}
+        mechanism = _mechanism(asked, limits.messages, bits, **target)
     with stages("account"):
         guarantee = amplification.amplify(
-            mechanism, n=total, delta=delta, honest_fraction=honest_fraction
+            mechanism, n=total, delta=delta, honest_fraction=crowd.honest_fraction
         )
-    counting = Counting(Texts(source=texts), mechanism)
-    counts = counting.total(total, bits, stages, progress).counts
+    inputs = Inputs(source=texts, coding=Spelled(texts.name))
+    counting = Counting(inputs=inputs, reports=(Report(mechanism),))
+    (counts,) = counting.total(total, bits, stages, progress).counts
     with stages("find"):
         frequent = hitters.heavy_hitters(mechanism, counts, beta=beta)
     sent = _as_sent(texts.answers(few=False), mechanism.tree.alphabet) if compare_truth else None
-    notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
-    if len(frequent) > size:
-        notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
     items = _items(frequent, size, sent, mechanism.tree.alphabet)
-    if below := sum(item.below_threshold for item in items):
-        notes.append(BELOW.format(below))
-    notes.append("the statement about the list treats hash functions as random")
+    notes = _notes(asked.length, frequent, items)
     return OpenResult(
         column=texts.name,
         items=items,
@@ -332,47 +327,65 @@ def heavy_hitters(
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Texts(Inputs):
-    """Everybody's text, as mechanisms of a prefix tree take it."""
-
-    source: Column
-
-    @property
-    def nobody(self) -> list[str]:
-        """No texts."""
-        return []
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those without a text."""
-        return self.source.size()
-
-    def chunks(self) -> Iterator[list[str]]:
-        """Everybody's text; none is the empty one."""
-        return self.source.texts(_PIECE)
+def _check(crowd: Crowd, limits: Limits) -> None:
+    """Of terms, those that texts know."""
+    require(crowd, limits)
+    expected = "no participation: every row of a table reports"
+    checks.refuse(crowd.participation < 1, expected, participation=crowd.participation)
+    expected = "a finite number of messages with texts"
+    checks.refuse(limits.messages == math.inf, expected, messages=limits.messages)
+    for name in ("local_epsilon", "each", "weaker"):
+        wish = getattr(limits, name)
+        checks.refuse(
+            wish, f"no {name} with texts: they know the limit of messages only", **{name: wish}
+        )
 
 
-def _texts(data: object, column: str | None) -> Column:
+def _mechanism(
+    question: Text, messages: float | None, bits: Randomness, **target: float
+) -> PrefixCollector:
+    """With the least noise that keeps the target: of several messages, or of one."""
+    kind: Callable[..., PrefixCollector] = PrefixResponse.calibrated
+    if messages != 1:
+        most = MESSAGES if messages is None else messages
+        kind = partial(PrefixDummies.calibrated, messages_cap=most)
+    return kind(
+        **target,
+        length=question.length,
+        alphabet=question.alphabet,
+        hash_key=int(bits.below(_KEYS, 1)[0]),  # public, but unknown when people answered
+    )
+
+
+def _notes(length: int, frequent: HeavyHitters, items: Sequence[OpenItem]) -> list[str]:
+    """What was done with texts, and what is not listed."""
+    notes = [f"answers are cut to {length} bytes; rows without one count as {EMPTY}"]
+    if len(frequent) > len(items):
+        size = len(items)
+        notes.append(f"{len(frequent)} answers were found, of which the first {size} are listed")
+    if below := sum(item.below_threshold for item in items):
+        notes.append(BELOW.format(below))
+    notes.append("the statement about the list treats hash functions as random")
+    return notes
+
+
+def _texts(data: object, question: Text, *, listed: bool) -> Column:
     """The texts of people, or of a list."""
     import polars as pl
 
-    if column is not None:
-        read = columns.column(data, column)
+    name = question.name
+    if not listed:
+        read = tables.column(data, name)
         kind = read.kind()
-        expected = f"a column of text ({column} holds {kind})"
-        checks.refuse(kind not in {pl.String, pl.Categorical, pl.Enum}, expected, column=column)
+        expected = f"a column of text ({name} holds {kind})"
+        checks.refuse(tables.kind_of(kind) != "text", expected, column=name)
         return read
-    listed = hasattr(data, "__iter__") and not hasattr(data, "columns")
-    is_table = isinstance(data, str | bytes | Mapping) or not listed
-    expected = "the name of a column of text (only a list of texts has none)"
-    checks.refuse(is_table, expected, column=column)
-    turned = getattr(data, "to_list", None) or getattr(data, "tolist", None)
-    values = turned() if callable(turned) else list(cast("Any", data))
+    given: Any = data
+    turned = getattr(given, "to_list", None) or getattr(given, "tolist", None)
+    values = turned() if callable(turned) else list(given)
     kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
     checks.refuse(kinds, "a list of texts only", data=", ".join(sorted(kinds)))
-    name = "answers"
-    texts = pl.DataFrame({name: pl.Series(values, dtype=pl.String)})
-    return columns.column(texts, name)
+    return tables.column(pl.DataFrame({name: pl.Series(values, dtype=pl.String)}), name)
 
 
 def _as_sent(answers: Answers, alphabet: Alphabet) -> Counter[str]:

@@ -183,3 +183,8 @@ def simulator(seed: int | None = None) -> np.random.Generator:
         True
     """
     return np.random.Generator(np.random.PCG64DXSM(seed))
+
+
+def source(randomness: Randomness | None) -> Randomness:
+    """This randomness, or a secure one."""
+    return secure() if randomness is None else randomness

@@ -176,14 +176,19 @@ class Estimate:
         # Score limits: fractions f with (estimate - f)^2 = z^2 (variance at f), which is linear.
         # A variance that falls counts as constant beyond: other answers may be its cause there.
         below = z**2 * np.asarray(self.variance_slope) / 2
-        above = np.maximum(below, 0.0)
-        # Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher); more
-        # than three deviations out they are in any crowd.
-        skewed = self.granularity + (self.step - self.granularity) * min(1.0, max(0.0, z - _FAR))
-        uneven = self.step / 2 + skewed * abs(z**2 - 1) / 6
+        above, uneven = np.maximum(below, 0.0), self._uneven(z)
         reach = z * self.standard_errors
         low = self.frequencies + below - np.hypot(below, reach) - uneven
         return low, self.frequencies + above + np.hypot(above, reach) + uneven
+
+    def _uneven(self, z: float) -> float:
+        """How much further out limits are, as counts are not normal.
+
+        Counts come in whole steps, and are skewed where few messages tell (Cornish-Fisher); more
+        than three deviations out they are in any crowd.
+        """
+        skewed = self.granularity + (self.step - self.granularity) * min(1.0, max(0.0, z - _FAR))
+        return self.step / 2 + skewed * abs(z**2 - 1) / 6
 
     def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
         """Which fractions may be at least the value, and which below it, by their limits."""

@@ -191,7 +191,7 @@ def test_the_convex_minorant_is_the_largest_convex_function_below():
 def test_rounds_of_approximate_randomizers_compose():
     once = shoal.profile(local_epsilon=1.0, local_delta=1e-13, n=10**4)
     pure = shoal.profile(local_epsilon=1.0, n=10**4)
-    assert (once * 5).epsilon(1e-5) >= (pure * 5).epsilon(1e-5) * (1 - 1e-6)
-    assert (once * 5).epsilon(1e-5) <= (pure * 5).epsilon(1e-5) * 1.05
+    approximate, expected = ((each * 5).epsilon(1e-5) for each in (once, pure))
+    assert expected * (1 - 1e-6) <= approximate <= expected * 1.05
     with pytest.raises(shoal.UnreachableTargetError):
         (shoal.profile(local_epsilon=1.0, local_delta=1e-5, n=10**4) * 5).epsilon(1e-5)

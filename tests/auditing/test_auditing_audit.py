@@ -18,8 +18,7 @@ from shoal.accounting.lower import binary_response_delta
 from shoal.auditing import WholePipeline, audit
 from shoal.auditing.auditor import bin_edges, histogram
 from shoal.auditing.subjects import Listed
-from shoal.mechanisms.base import source
-from shoal.randomness import simulated, simulator
+from shoal.randomness import simulated, simulator, source
 from tables import randomizer_tables
 
 TABLE = np.array([[0.60, 0.20, 0.20], [0.10, 0.70, 0.20], [0.15, 0.15, 0.70]])

@@ -236,7 +236,7 @@ def test_a_plan_and_its_errors(person, site):
     page.get_by_label("How much noise, and what error?").check(force=True)
     fill(page, epsilon="0.5", n="50000", delta="1e-6", k="6")
     expect(page.locator(".calculator-sentence")).to_contain_text("50,000 people")
-    plan = shoal.plan(epsilon=0.5, n=50_000, delta=1e-6, categories=6)
+    plan = shoal.plan(shoal.Choice("answer", 6), epsilon=0.5, n=50_000, delta=1e-6)
     name, local = re.fullmatch(r"Run (\w+) with ε₀ = ([\d.]+)", settled(page)).groups()
     assert name == plan.recommended.name
     assert 0.99 * plan.recommended.local_epsilon <= float(local) <= plan.recommended.local_epsilon

@@ -76,8 +76,8 @@ SHOWN = {
     "profile": lambda: shoal.profile(local_epsilon=1, n=1_000),
     "rounds": lambda: shoal.profile(local_epsilon=1, n=1_000) * 3,
     "comparison": lambda: shoal.compare(local_epsilon=1, n=1_000),
-    "plan": lambda: shoal.plan(epsilon=1, n=1_000, categories=3),
-    "result": lambda: shoal.run(frame(), column="colour", epsilon=1.0),
+    "plan": lambda: shoal.plan(shoal.Choice("colour", 3), epsilon=1, n=1_000),
+    "result": lambda: shoal.run(frame(), "colour", epsilon=1.0),
 }
 
 
@@ -94,17 +94,18 @@ def fragments():
 
 def bars(answers):
     listed = [f"answer {place:02d}" for place in range(answers)]
-    return shoal.run(pl.DataFrame({"q": listed * 60}), column="q", epsilon=8.0)
+    return shoal.run(pl.DataFrame({"q": listed * 60}), "q", epsilon=8.0)
 
 
 def by_group(_):
     frame = pl.DataFrame({"q": ["yes", "no", "maybe", "no"] * 300, "by": list("nsew") * 300})
-    return shoal.run(frame, column="q", by="by", epsilon=8.0)
+    return shoal.run(frame, shoal.Choice("q").by("by"), epsilon=8.0)
 
 
 def open_texts(_):
     texts = [f"text {place}" for place in "abcdefg" for _ in range(900)]
-    return shoal.heavy_hitters(texts, epsilon=8.0, length=6, alphabet="abcdefgtx ")
+    asked = shoal.Text("text", length=6, alphabet="abcdefgtx ")
+    return shoal.heavy_hitters(texts, asked, epsilon=8.0)
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,7 @@ def test_randomness_that_is_none_is_noticed(monkeypatch):
         def words(self, size):
             return np.zeros(size, dtype=np.uint64)
 
-    monkeypatch.setattr("shoal.randomness.secure", Stuck)
+    monkeypatch.setattr("shoal.service.ops.health.secure", Stuck)
     assert random_source().state is State.FAIL
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import shoal
 from peers_kit import free_sealing
-from shoal.engines.columns import PUBLIC_LIST
 from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.walk import Absences, Walk
+from shoal.questions.settled import PUBLIC_LIST
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
 from shoal.service.peers.accounting import KnownConditions, Whereabouts, estimate, guarantee
 from shoal.values import Batch

@@ -11,7 +11,14 @@ ASKED = "plan --epsilon 0.5 --n 1e4 --categories 5"
 
 @pytest.fixture(scope="module")
 def plan():
-    return shoal.plan(epsilon=0.5, n=10_000, categories=5)
+    return shoal.plan(shoal.Choice("answer", 5), epsilon=0.5, n=10_000)
+
+
+def options(values):
+    """Of the only report of the only question, in JSON."""
+    (question,) = values["questions"]
+    (report,) = question["reports"]
+    return report["options"]
 
 
 def test_the_table_lists_every_option_best_first(run, plan):
@@ -30,10 +37,10 @@ def test_the_table_lists_every_option_best_first(run, plan):
 
 def test_the_cap_is_kept_and_dishonest_people_cost(run):
     capped = run(ASKED, "--local-epsilon-cap 1.5 --json").json()
-    assert capped["options"][0]["local_epsilon"] <= 1.5
+    assert options(capped)[0]["local_epsilon"] <= 1.5
     half = run(ASKED, "--honest-fraction 0.5 --json").json()
     full = run(ASKED, "--json").json()
-    assert half["options"][0]["errors"]["l2"] > full["options"][0]["errors"]["l2"]
+    assert options(half)[0]["errors"]["l2"] > options(full)[0]["errors"]["l2"]
     assert half["guarantee"]["n"] == 5000
 
 
@@ -42,7 +49,7 @@ def test_it_draws_and_saves(run, tmp_path, suffix, magic):
     figure, saved = tmp_path / f"plan.{suffix}", tmp_path / "plan.json"
     assert run(ASKED, f"--plot {figure} --save {saved}").status == 0
     assert figure.read_bytes().startswith(magic)
-    assert shoal.Plan.load(saved).question.n == 10_000
+    assert shoal.Plan.load(saved).n == 10_000
     assert {path.name for path in tmp_path.iterdir()} == {figure.name, saved.name}
 
 
@@ -51,10 +58,17 @@ def test_it_draws_and_saves(run, tmp_path, suffix, magic):
     [
         ("plan --n 1e4 --categories 5", "--epsilon is missing"),
         ("plan --epsilon 1 --categories 5", "--n is missing"),
-        ("plan --epsilon 1 --n 1e4", "give one of --categories, --bounds, --bins and --dimension"),
-        ("plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1", "give one of --categories"),
+        (
+            "plan --epsilon 1 --n 1e4",
+            "--choices, --scale, --bounds, --bins and --dimension, not none of them",
+        ),
+        (
+            "plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1",
+            "--dimension, not --categories and --bounds",
+        ),
         ("plan --epsilon 1 --n 1e4 --bounds 1,0", "lower bound first"),
-        ("plan --epsilon 1 --n 1e4 --categories 1", "categories"),
+        ("plan --epsilon 1 --n 1e4 --categories 1", "2 <= --categories"),
+        ("plan --epsilon 1 --n 1e4 --categories five", "--categories to be a list a,b,c or a file"),
         ("plan --epsilon -1 --n 1e4 --categories 5", "--epsilon > 0"),
         ("plan --epsilon 1 --n 0 --categories 5", "--n"),
         (f"{ASKED} --plot plan.pdf", "a .svg or .png file"),
@@ -80,7 +94,7 @@ def test_protocols_are_offered_when_messages_are_allowed(run):
     assert "One dishonest person can add at most 2,489 to an answer's count" in words
     words = "plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2 --json"
     found = run(words).json()
-    best = found["options"][0]
+    best = options(found)[0]
     assert (best["name"], best["local_epsilon"]) == ("near-central-lean", None)
     assert best["slots"] == best["openings"] == best["bytes"] == best["influence"] == 2489
     assert best["messages"] == pytest.approx(1.11, abs=1e-3)
@@ -94,13 +108,29 @@ def test_an_option_is_put_first_by_name(run, tmp_path):
 
 def test_bins_may_have_their_bounds_as_in_a_run(run):
     words = "plan --epsilon 1 --n 1e4 --bins 20 --json"
-    assert run(f"{words} --bounds 0,100").json() == run(words).json()
+    bounded, counted = run(f"{words} --bounds 0,100").json(), run(words).json()
+    for found in (bounded, counted):
+        question = found["questions"][0].pop("question")
+        assert (question["kind"], question["bins"]) == ("bins", 20)
+    assert bounded == counted
+
+
+def test_a_saved_plan_has_the_bounds_of_its_bins(run, tmp_path):
+    """Where bins are does not change the errors, but what is asked of a table."""
+    words, saved = "plan --epsilon 1 --n 1e4 --bins", tmp_path / "plan.json"
+    assert "--bounds is missing" in run(f"{words} 20 --save {saved}").refusal()
+    run(f"{words} 0,10,30 --save {saved}").success()
+    run(f"{words} 20 --bounds 0,100 --save {saved}").success()
+    assert shoal.Plan.load(saved).questions == (shoal.Bins("answer", 0, 100, bins=20),)
 
 
 def test_quantiles_of_bins_are_predicted(run):
     words = "plan --epsilon 1 --n 1e4 --bins 20 --quantiles 0.25,0.5"
     told = run(words, "--json").json()
-    assert told["question"]["categories"] == 21
+    (question,) = told["questions"]
+    assert (question["question"]["kind"], question["question"]["bins"]) == ("bins", 20)
+    made = shoal.Plan.from_dict(told)
+    assert made.only.ranking.cells == 21
     first, second = told["quantile_errors"]
     assert (first["quantile"], second["quantile"]) == (0.25, 0.5)
     assert 0 < first["people"] < second["people"]
@@ -109,7 +139,12 @@ def test_quantiles_of_bins_are_predicted(run):
 
 REFUSED = [
     ("--bins 1", "2 <= --bins"),
-    ("--bins 20 --quantiles 1", "quantile"),
+    ("--bins 20 --quantiles 1", "--quantiles strictly between 0 and 1"),
+    ("--bins 20 --quantiles half", "--quantiles: expected a finite number"),
+    ("--bins 2x", "--bins: expected a whole number"),
+    ("--categories 5 --by region", "--groups is missing: the public groups"),
+    ("--questions q.json --categories 5", "says what is asked: leave out --categories"),
+    ("--questions q.json --choose grr", "leave out --choose"),
     ("--bins 20 --categories 4", "leave out --categories"),
     ("--categories 4 --quantiles 0.5", "--quantiles needs --bins"),
     ("--categories 5 --messages-cap 0", "--messages-cap >= 1"),
@@ -122,6 +157,15 @@ REFUSED = [
 @pytest.mark.parametrize(("words", "said"), REFUSED)
 def test_what_cannot_be_chosen_is_refused(run, words, said):
     assert said in run("plan --epsilon 1 --n 1e4", words).refusal()
+
+
+def test_a_plot_is_of_one_question(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = [shoal.Choice("c", 3), shoal.Scale("s", 1, 5)]
+    shoal.write_questions("q.json", asked)
+    words = "plan --epsilon 1 --n 1e4 --questions q.json --plot plan.svg"
+    assert "--plot draws the options of one question" in run(words).refusal()
+    assert not (tmp_path / "plan.svg").exists()
 
 
 def test_too_few_people_for_a_protocol_are_told_how_many_it_takes(run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import sys
 
 import polars as pl
@@ -41,6 +42,7 @@ def before(desk):
 
 COLOR = "run answers.csv --column color"
 AGES = "run answers.csv --column age --epsilon 1"
+SEVERAL = "run answers.csv --questions questions.json"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
@@ -104,7 +106,7 @@ def test_standard_input_that_ends_early_leaves_nothing(desk, before, tmp_path, m
 
 
 def test_the_terminal_shows_bars_the_guarantee_and_notes(run):
-    finished = run(COLOR, "--epsilon 1")
+    finished = run(COLOR, "--epsilon 1 --verbose")
     said = finished.stdout
     assert finished.stderr == ""
     bars = [line.split()[0] for line in said.splitlines() if "█" in line and "±" in line]
@@ -116,6 +118,84 @@ def test_the_terminal_shows_bars_the_guarantee_and_notes(run):
         "δ = 1e-6",
     ):
         assert words in said
+
+
+BRIEF = r"""ε = 1 at δ = 1e-6, proved, for each of 4,000 honest people
+the shuffler is trusted: if it colludes, each report keeps ε0 = \d+(\.\d+)?
+3 assumptions, 4 notes: --verbose prints them, --report FILE has it all
+"""
+
+
+def test_below_the_chart_are_three_lines(run):
+    said = run(COLOR, "--epsilon 1").success()
+    legend = next(line for line in said.splitlines() if "its 95 % interval" in line)
+    chart, below = said.split(f"{legend}\n\n")
+    assert chart.count("█") > 10
+    assert re.fullmatch(BRIEF, below)
+    assert max(map(len, said.splitlines())) <= 80
+    for words in ("note:", "theorem", "│"):
+        assert words not in said
+
+
+KINDS = {
+    "choices": "--column color --choices red,green,blue --at-most 2",
+    "a scale": "--column age --scale 1,5",
+    "a number": "--column age --bounds 0,100",
+    "numbers by group": "--column age --bounds 0,100 --by color",
+    "bins": "--column age --bounds 0,100 --bins 4 --quantiles 0.5",
+    "a vector": "--columns age,hours --norm 100",
+    "answers by group": "--column color --by place",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_box_and_notes_of_any_question_are_for_who_asks(run, desk, kind):
+    table = pl.DataFrame(
+        {
+            "color": ["red", "green", "blue", "red"] * 500,
+            "place": ["n", "s"] * 1000,
+            "age": [1, 20, 30, 77] * 500,
+            "hours": [3, 4, 5, 6] * 500,
+        }
+    )
+    table.write_csv(desk / "rows.csv")
+    words = f"run rows.csv {KINDS[kind]} --epsilon 2"
+    brief, verbose = run(words).success(), run(f"{words} --verbose").success()
+    *chart, bound, trust, more = brief.splitlines()
+    assert chart
+    assert re.fullmatch(
+        r"ε = [\d.]+ at δ = [\de.-]+, proved, for each of 2,000 honest people", bound
+    )
+    assert trust.startswith("the shuffler is trusted: if it colludes, ")
+    assert re.fullmatch(r"\d+ assumptions?, \d+ notes?: --verbose prints them, .*", more)
+    for said in ("│", "note:", "assum", "trust", "theorem"):
+        assert said not in "\n".join(chart)
+    assert "│" in verbose
+    assert "a proved upper bound" in verbose
+    assert verbose.count("note: ") == int(more.split(", ")[1].split()[0])
+    assert more not in verbose
+
+
+def test_the_three_lines_are_of_all_reports_of_a_person_and_of_what_is_left_without_trust(run):
+    choices = "run answers.csv --column color --choices red,green,blue --epsilon 1"
+    assert "if it colludes, one person's 3 reports keep ε0 = " in run(choices).success()
+    several = run(COLOR, "--epsilon 1 --messages-cap 2").success()
+    assert "if it colludes, each report may give the datum away\n" in several
+
+
+def test_warnings_are_always_printed(run):
+    run(f"plan --epsilon 0.5 --n {2 * ROWS} --categories 3 --save plan.json").success()
+    weaker = run(COLOR, "--plan plan.json --allow-weaker").success()
+    assert "warning: weaker than the plan" in weaker
+    text = "run answers.csv --column color --bins 5 --bounds 0,9 --epsilon 1"
+    for words in (text, f"{text} --verbose"):
+        assert "warning: at least 9" in run(words).success()
+
+
+def test_help_fits_on_two_screens(run_process):
+    shown = run_process("run --help", COLUMNS="100").success()
+    assert len(shown.splitlines()) <= 100
+    assert shown.index("--column ") < shown.index("--questions") < shown.index("--epsilon ")
 
 
 def test_numbers_have_a_mean_between_their_bounds(run):
@@ -158,7 +238,8 @@ def test_a_randomizer_of_numbers_by_name(run):
     words = "run answers.csv --column age --randomizer laplace --local-epsilon 2 --bounds 0,100"
     assert run(words, "--json").json()["randomizer"]["name"] == "laplace"
     refused = run("run answers.csv --column age --randomizer laplace --local-epsilon 2").refusal()
-    assert "bounds are for numbers" in refused
+    assert "a --randomizer of answers, one of grr, " in refused
+    assert "--bounds are for numbers" in refused
 
 
 @pytest.mark.parametrize("words", ["--messages-cap 2", "--choose sparse", "--choose zero-sum"])
@@ -176,7 +257,7 @@ def test_several_messages_by_plan_or_by_name(run, words):
 
 
 def test_the_terminal_says_what_messages_are_worth_without_trust(run):
-    said = run(COLOR, "--epsilon 1 --messages-cap 2").stdout
+    said = run(COLOR, "--epsilon 1 --messages-cap 2 --verbose").stdout
     assert "nothing: each report may give the datum away" in " ".join(said.split())
 
 
@@ -203,7 +284,8 @@ def test_open_answers_are_found_without_a_list(run, words, more):  # noqa: ARG00
 
 
 def test_open_answers_are_shown_and_written(run, words, desk):  # noqa: ARG001 - the file
-    said = run(OPEN, "--top 2 --compare-truth --report out.html --csv out.csv").stdout
+    written = "--report out.html --csv out.csv"
+    said = run(OPEN, "--top 2 --compare-truth --verbose", written).stdout
     text = " ".join(said.split())
     for part in (
         "every answer of at least",
@@ -262,46 +344,64 @@ def test_the_local_epsilon_is_capped(run):
     assert found["guarantee"]["local_epsilon"] <= 1.5
 
 
-def test_several_columns_are_several_reports_of_a_person(run):
-    words = "run answers.csv --column color --column shape"
-    said = " ".join(run(words, "--epsilon 1").stdout.replace("│", " ").split())
+@pytest.fixture
+def asking(desk):
+    """Writes a file of questions."""
+    return lambda *asked: (desk / "questions.json").write_text(json.dumps(asked))
+
+
+def choice(name, **more):
+    return {"kind": "choice", "name": name, **more}
+
+
+def test_several_columns_are_several_reports_of_a_person(run, asking):
+    asking(choice("color"), choice("shape"))
+    verbose = run(SEVERAL, "--epsilon 1 --verbose").stdout
+    said = " ".join(verbose.replace("│", " ").split())
     assert "for one person's 2 reports together" in said
     assert "by one column alone" in said
     assert "gap" not in said
 
 
-def test_several_columns_share_the_budget(run):
-    words = "run answers.csv --column color --column shape --json"
-    divided = run(words, "--epsilon 1 --split divide").json()
+def test_several_columns_share_the_budget(run, asking):
+    asking(choice("color"), choice("shape"))
+    divided = run(SEVERAL, "--epsilon 1 --each --json").json()
     assert [column["column"] for column in divided["columns"]] == ["color", "shape"]
     assert divided["guarantee"]["epsilon"] <= 1 + 1e-9
     local = divided["columns"][0]["randomizer"]["local_epsilon"]
     assert divided["guarantee"]["local_epsilon"] == pytest.approx(2 * local)
-    weighted = run(words, "--epsilon 1 --weights color=2,shape=1").json()
+    composed = run(SEVERAL, "--randomizer grr --local-epsilon 2 --json").json()
+    one = composed["columns"][0]["guarantee"]["epsilon"]
+    assert one < composed["guarantee"]["epsilon"] < 2 * one
+    asking(choice("color", weight=2), choice("shape", weight=1))
+    weighted = run(SEVERAL, "--epsilon 1 --json").json()
     assert 0.99 <= weighted["guarantee"]["epsilon"] <= 1
     color, shape = (column["guarantee"]["epsilon"] for column in weighted["columns"])
     assert color == pytest.approx(2 * shape, rel=1e-3)
-    assert "--weights of the columns" in run(words, "--epsilon 1 --weights size=2").refusal()
-    assert "a weight > 0 of color" in run(words, "--epsilon 1 --weights color=0").refusal()
-    assert "NAME=NUMBER" in run(words, "--epsilon 1 --weights color").refusal()
-    composed = run(words, "--randomizer grr --local-epsilon 2").json()
-    one = composed["columns"][0]["guarantee"]["epsilon"]
-    assert one < composed["guarantee"]["epsilon"] < 2 * one
+    refused = run(SEVERAL, "--randomizer grr --local-epsilon 2").refusal()
+    assert "no weight" in refused
+    assert "with a mechanism or a plan" in refused
+    for weight, said in ((0, "weight > 0"), ("2", "a number as weight")):
+        asking(choice("shape"), choice("color", weight=weight))
+        refused = run(SEVERAL, "--epsilon 1").refusal()
+        assert said in refused
+        assert "in question 2 of questions.json" in refused
+    asking(choice("color"), choice("size"))
+    assert "one of the columns color, shape" in run(SEVERAL, "--epsilon 1").refusal()
 
 
-def test_a_column_of_numbers_beside_one_of_answers(run, monkeypatch):
-    asked = {}
+def test_a_column_of_numbers_beside_one_of_answers(run, monkeypatch, asking):
+    seen = []
 
-    def refuse(_data, **keywords):
-        asked.update(keywords)
+    def refuse(_data, asked, **_):
+        seen.extend(asked)
         raise RefusedError("seen")
 
-    monkeypatch.setattr(shoal, "run", refuse)
-    words = "run answers.csv --column color --column age --epsilon 1"
-    assert run(words, "--bounds age=0,100 --categories color=red,green").refusal() == "seen"
-    assert asked["bounds"] == {"age": (0, 100)}
-    assert asked["categories"] == {"color": ["red", "green"]}
-    assert asked["column"] == ["color", "age"]
+    monkeypatch.setattr(shoal.pipeline, "run", refuse)
+    age = {"kind": "number", "name": "age", "low": 0, "high": 100}
+    asking(choice("color", labels=["red", "green"]), age)
+    assert run(SEVERAL, "--epsilon 1").refusal() == "seen"
+    assert seen == [shoal.Choice("color", ["red", "green"]), shoal.Number("age", 0, 100)]
 
 
 def test_report_and_table_are_written(run, desk):
@@ -340,13 +440,26 @@ REFUSALS = [
     (f"{COLOR} --randomizer grrr --local-epsilon 1", "did you mean grr?"),
     (f"{COLOR} --randomizer privunit --local-epsilon 1", "norm for vectors"),
     (
-        f"{COLOR} --randomizer grr --local-epsilon 1 --bounds 0,1",
+        "run answers.csv --column age --randomizer grr --local-epsilon 1 --bounds 0,1",
         "one of duchi, piecewise, laplace, rounded",
     ),
     (f"{COLOR} --epsilon 1 --categories red", "a list a,b,c or a file"),
     (f"{COLOR} --epsilon 1 --bounds 0,100", "color"),
-    ("run answers.csv --column color --column age --epsilon 1 --bounds 0,9", "--bounds NAME=…"),
-    ("run answers.csv --column color --column age --epsilon 1 --categories a,b", "NAME=…"),
+    (
+        f"{COLOR} --epsilon 1 --choices red,green --by shape",
+        "--choices are not counted by groups: leave out --by",
+    ),
+    (f"{COLOR} --epsilon 1 --choices red,green;", "answers without ';' and blanks around them"),
+    (f"{COLOR} --column age --epsilon 1", "--questions FILE asks several"),
+    (f"{SEVERAL} --epsilon 1 --bounds 0,9", "the file of --questions says what is asked: leave"),
+    (f"{SEVERAL} --epsilon 1 --categories a,b", "leave out --categories"),
+    (f"{SEVERAL} --epsilon 1 --column color", "--questions names the columns: leave out --column"),
+    (f"{SEVERAL} --epsilon 1 --open", "leave out --open"),
+    (f"{SEVERAL} --epsilon 1 --drop-nulls", "leave out --drop-nulls"),
+    (f"{SEVERAL} --epsilon 1", "--questions to be a file that can be read (No such file"),
+    (f"{SEVERAL.replace('questions.json', 'colors.txt')} --epsilon 1", "a file of JSON ("),
+    ("run answers.csv --epsilon 1 --categories a,b", "--categories needs --column"),
+    ("run answers.csv --epsilon 1 --drop-nulls", "--drop-nulls needs --column or --columns"),
     (f"{COLOR} --plan .", "a file that can be read, got --plan ."),
     (f"{COLOR} --plan missing.json", "a file that can be read, got --plan missing.json"),
     (f"{COLOR} --plan answers.csv", "plan"),
@@ -367,7 +480,8 @@ REFUSALS = [
     (f"{COLOR} --epsilon 0.1 --messages-cap 1.001 --choose dummies", "over the cap of 1.001"),
     (f"{COLOR} --epsilon 0.01 --choose sparse", "it takes n >= "),
     (f"{COLOR} --epsilon 1 --choose nothing", "one of"),
-    (f"{COLOR} --randomizer grr --local-epsilon 1 --choose dummies", "it is for epsilon"),
+    (f"{COLOR} --randomizer grr --local-epsilon 1 --choose dummies", "leave out --choose"),
+    (f"{COLOR} --plan plan.json --messages-cap 2", "what devices run: leave out --messages-cap"),
     (f"{AGES} --bins 1 --bounds 0,100", "2 <= --bins"),
     (f"{AGES} --bins 20", "public --bounds"),
     (f"{AGES} --bins ten --bounds 0,100", "'month', got --bins ten"),
@@ -379,13 +493,13 @@ REFUSALS = [
     (f"{AGES} --bins 20 --bounds 0,100 --quantiles half", "a finite number"),
     (f"{AGES} --bins 20 --bounds 0,100 --ranges 20-39", "20..65"),
     (f"{AGES} --bins 20 --bounds 0,100 --ranges 20..39", "the nearest is 20 to below 40"),
-    (f"{AGES} --bins 20 --bounds 0,100 --categories 1,2", "not both"),
+    (f"{AGES} --bins 20 --bounds 0,100 --categories 1,2", "leave out --categories"),
+    (f"{AGES} --bounds 0,100 --categories 1,2", "leave out --categories"),
     (f"{AGES} --bounds 0,100 --quantiles 0.5", "--quantiles needs --bins"),
     (f"{AGES} --bounds 2026-01-01,2026-04-30", "(dates need --bins, such as month)"),
     (f"{AGES} --bins 20 --bounds 0,100 --ranges 60..20", "the lower one first, got --ranges 60"),
     (f"{AGES} --bins 20 --bounds 0,100 --quantiles 50", "got --quantiles 50.0"),
-    (f"{COLOR} --column age --epsilon 1 --weights 2,1", "NAME=NUMBER,… (color=2), got '2,1'"),
-    (f"{COLOR} --epsilon 1 --weights color=2", "--weights is for several --column"),
+    (f"{COLOR} --epsilon 1 --each", "--each needs --questions: several questions"),
     (f"{COLOR} --epsilon 1 --open --bins 3", "leave out --bins"),
     ("run answers.csv --column colour --epsilon 1", "did you mean color?"),
     (f"{COLOR} --epsilon 1 --person colour", "did you mean color?), got --person colour"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_the_near_central_histogram_is_collected_with_carriers(run):
 
 def test_a_saved_plan_chooses_its_own_minimum(run, tmp_path):
     saved = tmp_path / "plan.json"
-    shoal.plan(epsilon=1, n=800, categories=3).save(saved)
+    shoal.plan(shoal.Choice("answer", 3), epsilon=1, n=800).save(saved)
     words = NEW.replace("--minimum 500", f"--plan {saved}")
     found = run(f"{words} --json").json()
     assert 790 <= found["survey"]["batches"]["minimum"] <= 801
@@ -365,9 +366,16 @@ def test_refusals(run, words, said, tmp_path, monkeypatch):
 
 
 QUESTIONS = [
-    {"name": "travel", "question": "How do you travel?", "answers": ["car", "bus"], "weight": 2},
-    {"name": "minutes", "question": "For how long?", "bounds": [0, 120]},
+    {
+        "kind": "choice",
+        "name": "travel",
+        "text": "How do you travel?",
+        "labels": ["car", "bus"],
+        "weight": 2,
+    },
+    {"kind": "number", "name": "minutes", "text": "For how long?", "low": 0, "high": 120},
 ]
+AREA = {"column": "area", "text": "Area", "labels": ["n", "s"]}
 SEVERAL = (
     f"survey new --name commuting --purpose buses --epsilon 1 --minimum 500 --dishonest 0 {PARTIES}"
 )
@@ -383,10 +391,11 @@ def test_answers_are_counted_by_groups(run, tmp_path):
     survey = Survey.from_bytes(out.read_bytes())
     assert (survey.only.by, survey.only.groups) == ("Region", ("north", "south"))
     assert survey.device.k == 4
-    listed = [*QUESTIONS, {**QUESTIONS[0], "name": "by", "by": "Region", "groups": ["n", "s"]}]
+    listed = [*QUESTIONS, QUESTIONS[0] | {"name": "by", "groups": AREA}]
     (tmp_path / "q.json").write_text(json.dumps(listed))
     run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {tmp_path / 's.json'}")
     survey = Survey.from_bytes((tmp_path / "s.json").read_bytes())
+    assert survey.questions[2].by == "Area"
     assert survey.questions[2].groups == ("n", "s", "(none)")
     assert survey.devices[2].k == 9
 
@@ -420,57 +429,97 @@ def test_several_questions_spend_the_budget_together(run, tmp_path):
     assert run(f"survey check {out}").status == 0
 
 
+def changed(place, **fields):
+    """Both questions, one of them with other fields; None takes one away."""
+    listed = [dict(each) for each in QUESTIONS]
+    listed[place] |= fields
+    kept = [{name: x for name, x in each.items() if x is not None} for each in listed]
+    return json.dumps(kept)
+
+
+NO_OBJECT = "expected an object with a column as groups in question 1 of q.json"
+OF_CHOICE = "expected groups with labels and a text, of a choice, for"
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("{", "is not JSON"),
-        ("{}", "to hold a list of questions"),
-        ("[]", "to hold a list of questions"),
-        (json.dumps([QUESTIONS[0] | {"groups": "ab"}] * 2), "the groups of question 1"),
-        (json.dumps([QUESTIONS[0] | {"groups": ["a", "b"]}] * 2), "groups with by and answers"),
-        (json.dumps([QUESTIONS[0] | {"by": 1}] * 2), "expected by, of question 1"),
-        (json.dumps([*QUESTIONS, "x"]), "expected question 3 of"),
-        (json.dumps([*QUESTIONS, {"name": "x"}]), "expected the question of question 3 of"),
-        (json.dumps([*QUESTIONS, {"question": "x"}]), "expected the name of question 3 of"),
-        (json.dumps([QUESTIONS[0] | {"colour": 1}]), "q.json has 'colour', expected one of answ"),
-        (json.dumps([QUESTIONS[0] | {"anwsers": []}]), "weight (did you mean answers?)"),
-        (json.dumps([QUESTIONS[0], QUESTIONS[1] | {"name": "a b"}]), "got name='a b'"),
-        (json.dumps([QUESTIONS[0], QUESTIONS[1] | {"name": ""}]), "question 2 of"),
-        (json.dumps([QUESTIONS[0] | {"question": "a\nb"}]), "got question='a\\nb'"),
-        (json.dumps([QUESTIONS[0] | {"answers": ["a", "a"]}]), "got answers='a'"),
-        (json.dumps([QUESTIONS[1] | {"bounds": [2, 1]}]), "question 1 of"),
-        (json.dumps([QUESTIONS[1] | {"randomizer": "laplce"}]), "(did you mean laplace?)"),
-        (json.dumps([QUESTIONS[1] | {"randomizer": 1}]), "the randomizer of question 1 of"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "bounds": [0, 1]}]), "answers or bounds"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[1], "bounds": [0]}]), "two numbers"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "answers": [1]}]), "a list of texts"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "weight": "1"}]), "to be a number"),
-        (json.dumps([*QUESTIONS, {**QUESTIONS[0], "weight": -1}]), "weight"),
+        ("{", "expected --questions to be a file of JSON"),
+        ("{}", "expected --questions to be a file with a list of at least one question"),
+        ("[]", "expected --questions to be a file with a list of at least one question"),
+        (changed(0, groups="ab"), f"{NO_OBJECT}, got groups='ab'"),
+        (changed(0, groups=["a", "b"]), NO_OBJECT),
+        (changed(0, groups={"labels": ["a", "b"]}), "groups with a column in question 1 of"),
+        (changed(0, groups=AREA | {"text": ""}), f"{OF_CHOICE} travel in question 1 of"),
+        (changed(0, groups={"column": "area", "text": "?"}), f"{OF_CHOICE} travel"),
+        (changed(1, groups=AREA), f"{OF_CHOICE} minutes in question 2 of q.json"),
+        (changed(0, groups=AREA | {"text": 1}), "expected a text as text in question 1 of"),
+        (changed(0, groups=AREA | {"lables": []}), "of groups (did you mean labels?) in question"),
+        (changed(0, groups=AREA | {"labels": ["n", "n"]}), "every group once in question 1 of"),
+        (json.dumps([*QUESTIONS, "x"]), "with kind, name and more in question 3 of q.json"),
+        (changed(1, text=None), "got text=''"),
+        (changed(1, name=None), "a question with a name in question 2 of q.json"),
+        (changed(1, kind=None), "expected one of choice, choices, scale, number, bins, vector"),
+        (changed(1, kind="numbr"), "text (did you mean number?) in question 2 of q.json"),
+        (changed(0, colour=1), "labels, other, public in question 1 of q.json, got key='colour'"),
+        (changed(0, lables=[]), "public (did you mean labels?) in question 1 of q.json"),
+        (changed(1, name="a b"), "hyphens and dots in question 2 of q.json, got name='a b'"),
+        (changed(1, name=""), "in question 2 of q.json, got name=''"),
+        (changed(1, name="travel"), "another name than that of question 1 in question 2 of"),
+        (changed(0, text="a\nb"), "got text='a\\nb'"),
+        (changed(0, labels=["a", "a"]), "every answer once in question 1 of q.json, got labels="),
+        (changed(0, labels=["a", " a"]), "that look different from each other"),
+        (changed(1, low=2, high=1), "low < high in question 2 of q.json, got bounds=(2.0, 1.0)"),
+        (changed(1, choose="laplce"), "(did you mean laplace?) in question 2 of"),
+        (changed(1, choose="laplce"), "got choose='laplce'"),
+        (changed(1, choose=1), "a text as choose in question 2 of q.json, got choose=1"),
+        (
+            changed(1, choose="grr"),
+            "for numbers, as in minutes in question 2 of q.json, got choose",
+        ),
+        (changed(0, choose="duchi"), "for answers, as in travel in question 1 of q.json, got ch"),
+        (changed(0, low=0, high=1), "in question 1 of q.json, got key='low'"),
+        (changed(1, labels=["a"]), "in question 2 of q.json, got key='labels'"),
+        (changed(0, labels=None), "a list of answers for the question travel in question 1 of"),
+        (changed(0, labels=3), "a list of answers for the question travel in question 1 of"),
+        (changed(1, high=None), "a question with a high in question 2 of q.json"),
+        (changed(1, high="x"), "two finite numbers with low < high in question 2 of q.json"),
+        (changed(1, high=True), "in question 2 of q.json, got high=True"),
+        (changed(0, labels="ab"), "a list of answers as labels in question 1 of q.json"),
+        (changed(0, labels=[["a"]]), "a list of answers as labels in question 1 of q.json"),
+        (changed(0, labels=[]), "in question 1 of q.json, got labels='0 answers'"),
+        (changed(0, weight="1"), "a number as weight in question 1 of q.json, got weight='1'"),
+        (changed(0, weight=-1), "expected weight > 0 and finite in question 1 of q.json"),
+        (changed(0, other=True), "no other answers to travel than those of the list"),
+        (changed(0, missing="drop"), "'cell' for travel, as in every survey in question 1 of"),
+        (changed(1, kind="scale"), "a choice or a number, as surveys ask for minutes so far"),
+        (json.dumps([QUESTIONS[0] | {"labels": ["a"]}]), "at least two answers to travel"),
+        (
+            json.dumps([QUESTIONS[0] | {"groups": AREA | {"labels": ["n"]}}]),
+            "at least two groups of travel, as nobody skips the only one in question 1 of q.json",
+        ),
     ],
 )
-def test_questions_that_are_none_are_refused(run, tmp_path, written, said):
-    (tmp_path / "q.json").write_text(written)
-    out = tmp_path / "survey.json"
-    refused = run(SEVERAL, f"--questions {tmp_path / 'q.json'} --out {out}").refusal()
+def test_questions_that_are_none_are_refused(run, tmp_path, monkeypatch, written, said):
+    monkeypatch.chdir(tmp_path)
+    Path("q.json").write_text(written)
+    refused = run(SEVERAL, "--questions q.json --out survey.json").refusal()
     assert said in refused
     assert "q.json" in refused
-    assert not out.exists()
+    assert not Path("survey.json").exists()
 
 
 @pytest.mark.parametrize(
     ("question", "words"),
     [
         (QUESTIONS[0], "--categories car,bus"),
-        (QUESTIONS[0] | {"randomizer": "hadamard"}, "--categories car,bus --randomizer hadamard"),
+        (QUESTIONS[0] | {"choose": "hadamard"}, "--categories car,bus --randomizer hadamard"),
         (QUESTIONS[1], "--bounds 0,120"),
-        (
-            QUESTIONS[0] | {"by": "Area", "groups": ["n", "s"]},
-            "--categories car,bus --by Area --groups n,s",
-        ),
+        (QUESTIONS[0] | {"groups": AREA}, "--categories car,bus --by Area --groups n,s"),
     ],
 )
 def test_a_list_of_one_question_is_a_survey_with_one_question(run, tmp_path, question, words):
-    (tmp_path / "q.json").write_text(json.dumps([question | {"question": "Travel?"}]))
+    (tmp_path / "q.json").write_text(json.dumps([question | {"text": "Travel?"}]))
     dated, listed, typed = "--starts 2030-01-01", tmp_path / "l.json", tmp_path / "t.json"
     run(SEVERAL, dated, f"--questions {tmp_path / 'q.json'} --out {listed}")
     run(SEVERAL, dated, f"--question Travel? {words} --out {typed}")

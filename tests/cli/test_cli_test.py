@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import command_kit
-from shoal import randomness, testing
+from shoal import Choice, Find, Limits, Number, randomness, testing
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.testing import Study, ranks, rates
+from shoal.testing import Simulations, Study, Way, ranks, rates
 from shoal.testing.study import sensitivity
 
 LABELS = np.array(list("abcdefgh"))
@@ -265,12 +265,20 @@ def test_coins_and_devices_can_be_chosen(run):
 
 
 @pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize("groups", [{}, {"by": "group"}])
-def test_what_is_drawn_is_what_decided(groups):
-    options = {"column": "c", "distance": 0.1, "epsilon": 1.0, "coin": "private"}
+@pytest.mark.parametrize(
+    ("tested", "question"),
+    [(testing.run, "c"), (testing.compare, Choice("c").by("group"))],
+    ids=["run", "compare"],
+)
+def test_what_is_drawn_is_what_decided(tested, question):
+    options = {"distance": 0.1, "epsilon": 1.0, "way": Way("private")}
     seen = []
-    test = testing.run(
-        "even.csv", **options, **groups, simulations=99, progress=lambda *done: seen.append(done)
+    test = tested(
+        "even.csv",
+        question,
+        **options,
+        simulations=Simulations(99),
+        progress=lambda *done: seen.append(done),
     )
     verdict = test.verdict
     assert verdict.null.size == 99
@@ -278,23 +286,58 @@ def test_what_is_drawn_is_what_decided(groups):
     above = np.count_nonzero(verdict.null >= verdict.statistic)
     assert verdict.p_value == (1 + above) / 100
     assert seen[-1] == (PEOPLE, PEOPLE)
-    again = testing.run("even.csv", **options, **groups, simulations=99, seed=test.seed)
+    again = tested("even.csv", question, **options, simulations=Simulations(99, seed=test.seed))
     assert np.array_equal(again.verdict.null, verdict.null)
 
 
 def test_python_takes_frames_and_mappings():
     answers = pl.DataFrame({"c": ["a", "b", "b", "b"] * 500})
-    options = {"column": "c", "distance": 0.2, "epsilon": 1.0, "seed": 1}
+    options = {"distance": 0.2, "epsilon": 1.0, "simulations": Simulations(seed=1)}
     law = {"a": 0.25, "b": 0.75}
-    assert not testing.run(answers, **options, reference=law).verdict.rejected
-    test = testing.run(answers, **options, categories=["a", "b"])
+    assert not testing.run(answers, "c", **options, reference=law).verdict.rejected
+    test = testing.run(answers, Choice("c", ["a", "b"]), **options)
     assert test.verdict.rejected
     assert str(test) in str(test.document())
     assert "Test of uniformity" in test._repr_html_()
-    alike = testing.run(answers, **options, second=answers)
+    alike = testing.compare(answers, "c", answers, **options)
     assert alike.names == ("data", "second")
-    with pytest.raises(InvalidArgumentError, match="one thing to compare"):
-        testing.run(answers, **options, reference=law, second=answers)
+
+
+def test_python_is_refused_two_things_to_compare_with():
+    answers = pl.DataFrame({"c": ["a", "b"] * 500, "group": ["x"] * 500 + ["y"] * 500})
+    options, grouped = {"distance": 0.2, "epsilon": 1.0}, Choice("c").by("group")
+    with pytest.raises(InvalidArgumentError, match="either a second table or groups"):
+        testing.compare(answers, grouped, answers, **options)
+    with pytest.raises(InvalidArgumentError, match="a second table, or groups"):
+        testing.compare(answers, "c", **options)
+    with pytest.raises(InvalidArgumentError, match="compare tests whether two of them"):
+        testing.run(answers, grouped, **options, reference={"a": 0.5, "b": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        (Number("c", 0, 1), "a Choice, or the name of a column"),
+        (Choice("c", 2), "a list of answers"),
+        (Choice("c", ["a", "b"], other=True), "no other"),
+        (Choice("c", choose="grr"), "no choice of a mechanism"),
+    ],
+)
+def test_python_is_refused_what_is_no_hypothesis(question, says):
+    answers = pl.DataFrame({"c": ["a", "b"] * 500})
+    with pytest.raises(InvalidArgumentError, match=says):
+        testing.run(answers, question, distance=0.2, epsilon=1.0)
+
+
+def test_the_groups_of_a_list_are_in_its_order():
+    answers = pl.DataFrame({"c": ["a", "b"] * 500, "group": ["x"] * 400 + ["y"] * 600})
+    options = {"distance": 0.2, "epsilon": 1.0, "simulations": Simulations(99, seed=1)}
+    listed = testing.compare(answers, Choice("c").by("group", ["y", "x"]), **options)
+    assert listed.names == ("group = y", "group = x")
+    assert listed.verdict.sizes == (600, 400)
+    for groups in (["y", "z"], Find()):
+        with pytest.raises(InvalidArgumentError, match="no list, or that of the groups"):
+            testing.compare(answers, Choice("c").by("group", groups), **options)
 
 
 @pytest.mark.usefixtures("desk")
@@ -311,10 +354,10 @@ def test_plots_are_pictures(run, tmp_path, words):
 
 def test_a_p_value_below_what_simulations_show_is_a_bound():
     device = RandomizedResponse(k=4, epsilon=2.0)
-    tester = testing.Tester(device=device, reference=np.full(4, 0.25), n=1000, distance=0.2)
+    tester = testing.Tester(device, testing.Hypothesis(k=4, distance=0.2), n=1000)
 
-    def shown(answers, **options):
-        verdict = tester.decide(device.tally(answers), seed=1, **options)
+    def shown(answers, simulations=None):
+        verdict = tester.decide(device.tally(answers), Simulations(simulations, seed=1))
         return dict(verdict.document().facts)["p-value"]
 
     assert shown(np.zeros(1000, dtype=int)) == "≤ 0.0005 (1,999 simulations)"
@@ -409,16 +452,31 @@ def test_the_curators_noise_covers_one_answer(shares, n):
 def test_every_model_keeps_its_level():
     """Next to no distance: what is noticed is a false alarm. 0.05 ± five standard deviations."""
     study = Study(
-        reference=np.full(16, 1 / 16),
+        testing.Hypothesis(k=16, distance=1e-8),
         epsilon=1.0,
         delta=1e-6,
-        distance=1e-8,
-        messages_cap=50.0,
+        limits=Limits(messages=50.0),
         trials=2000,
-        simulations=1999,
+        simulations=Simulations(1999),
     )
     for model in study.models:
         assert 0.02 < study.measured(model, 500).power < 0.085, model
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "terms", "says"),
+    [
+        ({"closeness": True}, {}, "a hypothesis about one batch"),
+        ({}, {"way": Way(randomizer="grr")}, "each model has the best of its own"),
+        ({}, {"trials": 5}, "10 <= trials"),
+        ({}, {"simulations": Simulations(9)}, "at least 19 simulations"),
+        ({"level": 0.97}, {}, "level = 0.97 < power < 1"),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_refused(hypothesis, terms, says):
+    tested = testing.Hypothesis(k=4, distance=0.2, **hypothesis)
+    with pytest.raises(InvalidArgumentError, match=says):
+        Study(tested, epsilon=1.0, **terms).run()
 
 
 # ----------------------------------------------------------------------------------- the refusals
@@ -446,7 +504,7 @@ def test_every_model_keeps_its_level():
         (f"same.csv {BASE}", "at least two different answers"),
         (f"even.csv {BASE} --categories a,b,c", "has no 'd' (and 4 more)"),
         (f"even.csv {BASE} --categories a,", "from 2 to 1,000,000 answers, not 1"),
-        (f"even.csv {BASE} --categories a,b,a", "every answer once, not 'a' twice"),
+        (f"even.csv {BASE} --categories a,b,a", "every answer once, got --categories a"),
         (
             f"even.csv {BASE} --against missing.csv",
             "a file that can be read (No such file or directory), got --against",
@@ -471,7 +529,7 @@ def test_every_model_keeps_its_level():
         (f"even.csv {BASE} --against few.csv --categories a,b", "leave out --categories"),
         (f"even.csv {BASE} --against few.csv --by group", "leave out --by"),
         (f"even.csv {BASE} --with even.csv --by group", "leave out --by"),
-        (f"even.csv {BASE} --by c", "another column than the column that is tested"),
+        (f"even.csv {BASE} --by c", "another column than the one that is collected, got --by c"),
         (f"skewed.csv {BASE} --by three", "two groups, not 3 different values"),
         (f"even.csv {BASE} --with skewed.csv --messages-cap 2", "leave out --messages-cap"),
         (f"even.csv {BASE} --coin private --partitions 4", "no --partitions with private coins"),

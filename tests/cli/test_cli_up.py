@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ import pytest
 
 import http_kit
 from factories import example
-from repository import environment
 from running_kit import Process, quick, wait_for
 from shoal.cli.up import invite, missing_scripts
 from shoal.sealing import SurveyId
@@ -49,7 +46,7 @@ class Up(Process):
         return self.process.returncode, rest, errors
 
 
-def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results(tmp_path):
+def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results(run, tmp_path):
     directory = tmp_path / "up"
     with Up(directory, "--simulate", "300") as up:
         up.until("It runs until Ctrl-C")
@@ -82,17 +79,7 @@ def test_it_publishes_stops_at_ctrl_c_and_goes_on_with_the_same_keys_and_results
     assert f"Continue with: shoal up {directory}" in " ".join(rest.split())
     with pytest.raises(httpx.ConnectError):
         http_kit.get(shuffler)
-    finished = subprocess.run(
-        [
-            *(sys.executable, "-m", "shoal", "up", str(directory)),
-            *("--simulate", "300", "--once", "--json"),
-        ],
-        env=environment(),
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    found = json.loads(finished.stdout)
+    found = run("up", str(directory), "--simulate 300 --once --json").json()
     assert found["shuffler"] == shuffler
     assert found["results"]["survey"] == results["survey"]
     assert SurveyId.from_text(results["survey"])

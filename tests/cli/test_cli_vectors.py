@@ -45,7 +45,8 @@ def test_the_mean_vector_is_estimated(run, words, name):
 
 
 def test_it_is_shown_and_written(run, desk):
-    finished = run(VECTOR, "--epsilon 1 --compare-truth --report out.html --csv out.csv")
+    written = "--report out.html --csv out.csv"
+    finished = run(VECTOR, "--epsilon 1 --compare-truth --verbose", written)
     assert max(map(len, finished.stdout.splitlines())) <= 80
     said = " ".join(finished.stdout.split())
     for part in ("x, y, z, estimated from 3,000 reports", "◆ true mean", "NOT PRIVATE", "wrote"):
@@ -66,13 +67,17 @@ def test_a_plan_shows_both_and_is_run(run):
     found = run(VECTOR, "--plan plan.json --json").json()
     assert found["randomizer"]["name"] == "split-and-mix-vectors"
     other = run("run rows.csv --columns x,y,z --norm 4 --plan plan.json").refusal()
-    assert other == "expected a plan with --norm=4 (--dimension 3 --norm 4), got --norm 5.0"
+    assert other == (
+        "expected a --plan or mechanism for a vector of 3 coordinates, at most 4 long, which x, y, "
+        "z has, got --plan a vector of 3 coordinates, at most 5 long"
+    )
 
 
 @pytest.mark.parametrize("norm", [1e100, 1e-100])
 def test_norms_may_be_very_large_and_very_small(run, norm):
     found = run(f"plan --dimension 3 --norm {norm} --epsilon 1 --n {ROWS} --json").json()
-    assert 0 < found["options"][0]["errors"]["l2"] / norm < 1e3
+    (report,) = found["questions"][0]["reports"]
+    assert 0 < report["options"][0]["errors"]["l2"] / norm < 1e3
     found = run(f"run rows.csv --columns x,y --norm {norm} --epsilon 1 --json").json()
     assert all(0 < row["standard_error"] / norm < 1 for row in found["estimates"])
 
@@ -88,20 +93,28 @@ REFUSALS = [
     ("run rows.csv --columns x --norm 1 --epsilon 1", "--column and --bounds"),
     ("run rows.csv --columns , --norm 1 --epsilon 1", "two --columns or more"),
     ("run rows.csv --columns x,x --norm 1 --epsilon 1", "each once"),
-    (f"{VECTOR} --column word --epsilon 1", "no --column with columns"),
-    (f"{VECTOR} --bounds 0,1 --epsilon 1", "no --bounds with columns"),
-    (f"{VECTOR} --categories a,b --epsilon 1", "no --categories with columns"),
-    (f"{VECTOR} --split divide --epsilon 1", "no --split with columns"),
+    (f"{VECTOR} --column word --epsilon 1", "the coordinates of a vector: leave out --column"),
+    (f"{VECTOR} --bounds 0,1 --epsilon 1", "leave out --bounds"),
+    (f"{VECTOR} --categories a,b --epsilon 1", "leave out --categories"),
+    (f"{VECTOR} --scale 1,5 --epsilon 1", "leave out --scale"),
+    (f"{VECTOR} --by word --epsilon 1", "leave out --by"),
+    (f"{VECTOR} --each --epsilon 1", "--each needs --questions"),
     (f"{VECTOR} --open --epsilon 1", "leave out --columns and --norm"),
     (VECTOR, "give one of --epsilon, --randomizer and --plan"),
     ("run rows.csv --columns x,y --norm 0 --epsilon 1", "--norm > 0"),
     ("run rows.csv --columns x,y --norm -1 --epsilon 1", "--norm > 0"),
     ("run rows.csv --columns x,why --norm 1 --epsilon 1", "one of the columns x, y, z, word"),
-    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got --column word"),
-    ("run rows.csv --column x --norm 1 --epsilon 1", "no --norm without columns"),
+    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got --columns word"),
+    (
+        "run rows.csv --column x --norm 1 --epsilon 1",
+        "--norm needs --columns",
+    ),
     ("run rows.csv --epsilon 1", "(or --columns for a vector)"),
     (f"{VECTOR} --randomizer grr --local-epsilon 1", "a --randomizer of vectors, one of privunit"),
-    ("run rows.csv --column x --randomizer privunit --local-epsilon 1", "norm for vectors"),
+    (
+        "run rows.csv --column x --categories 1,2 --randomizer privunit --local-epsilon 1",
+        "norm for vectors",
+    ),
     ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm needs --dimension"),
     ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "--norm > 0"),
     *(
@@ -111,8 +124,8 @@ REFUSALS = [
     ),
     ("plan --epsilon 1 --n 1e5 --dimension 1e7", "10000000; ask for fewer coord"),
     (
-        "run rows.csv --column x --bounds 0,5 --randomizer duchi --local-epsilon 1 --split divide",
-        "no --split with a randomizer",
+        "run rows.csv --questions q.json --randomizer duchi --local-epsilon 1 --each",
+        "--randomizer says what devices run: leave out --each",
     ),
 ]
 

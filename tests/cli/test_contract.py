@@ -98,7 +98,7 @@ EXAMPLES = {
     "plan": [
         Example(
             "--epsilon 0.5 --n 1e4 --categories 5",
-            lambda: shoal.plan(epsilon=0.5, n=10_000, categories=5),
+            lambda: shoal.plan(shoal.Choice("answer", 5), epsilon=0.5, n=10_000),
         ),
         Example("--epsilon 0.5 --n 1e4 --bounds 0,10"),
         Example("--epsilon 0.5 --n 1e4 --dimension 8"),
@@ -106,7 +106,7 @@ EXAMPLES = {
     "run": [
         Example(
             "data.csv --column color --epsilon 1",
-            lambda: shoal.run("data.csv", column="color", epsilon=1.0),
+            lambda: shoal.run("data.csv", "color", epsilon=1.0),
             drawn=("estimates", "columns", "stages"),
         )
     ],
@@ -114,7 +114,11 @@ EXAMPLES = {
         Example(
             "data.csv --column color --distance 0.4 --epsilon 1 --seed 1 --simulations 99",
             lambda: testing.run(
-                "data.csv", column="color", distance=0.4, epsilon=1.0, seed=1, simulations=99
+                "data.csv",
+                "color",
+                distance=0.4,
+                epsilon=1.0,
+                simulations=testing.Simulations(99, seed=1),
             ),
             drawn=("statistic", "design"),
         )

@@ -311,7 +311,7 @@ def check_distributions(found):
         rows = rows.reshape(-1, device.message_bytes)
         absent = None if device.uneven is None else device.uneven.absent
         sent = [row.tobytes() != absent for row in rows]
-        assert np.array_equal(device.admissible(rows), sent), job
+        assert np.array_equal(device.codec.admissible(rows), sent), job
         expected = law(device, job["value"])
         if device.slots > 1:
             rows = rows.reshape(job["people"], -1)

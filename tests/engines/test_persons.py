@@ -42,7 +42,7 @@ def test_everybody_has_as_many_rows_and_missing_ones_are_empty():
 
 def test_which_rows_are_kept_is_a_uniform_choice():
     """Each of ann's six pairs of rows about as often: 7 standard deviations are < 1e-11 each."""
-    draws, counts = 1200, {}
+    draws, counts = 600, {}
     for seed in range(draws):
         kept = frozenset(per_person(ROWS, 2, seed)["shape"].drop_nulls().to_list())
         pair = kept & {"r1", "r2", "b2", "g1"}
@@ -77,8 +77,9 @@ def test_three_rows_of_one_person_never_lose_more_than_is_claimed(people, local)
     rows += [(f"w{i}", "yes") for i in range(people - 2)]
     data = pl.DataFrame(rows, schema=["user", "answer"], orient="row")
     device = shoal.RandomizedResponse(k=3, epsilon=local)
-    run = {"column": "answer", "randomizer": device, "delta": delta, "public_list": True}
-    claim = shoal.run(data, **run, person="user", reports_per_person=reports).guarantee
+    person = shoal.Person("user", reports=reports)
+    run = {"mechanism": device, "delta": delta, "person": person}
+    claim = shoal.run(data, shoal.Choice("answer", public=True), **run).guarantee
     assert (claim.n, claim.reports, claim.lower) == (people, reports, 0.0)
     table, worst, once = device.table(), 0.0, 0.0
     single = shoal.amplify(device, n=people, delta=delta).epsilon  # as if R were 1
@@ -95,9 +96,10 @@ def test_a_run_counts_reports_and_says_so():
     users = np.repeat(np.arange(400), 1 + generator.below(4, 400).astype(int))
     answers = generator.below(3, users.size)
     frame = pl.DataFrame({"user": users, "answer": [f"a{code}" for code in answers]})
-    run = {"column": "answer", "epsilon": 2.0, "person": "user", "compare_truth": True}
+    run = {"epsilon": 2.0, "compare_truth": True}
     for choose in (None, "dummies"):
-        result = shoal.run(frame, **run, reports_per_person=2, choose=choose)
+        asked = shoal.Choice("answer", choose=choose)
+        result = shoal.run(frame, asked, **run, person=shoal.Person("user", reports=2))
         assert result.labels == ("a0", "a1", "a2", "(none)")
         assert (result.n, result.guarantee.n, result.guarantee.reports) == (800, 400, 2)
         assert 0.99 * 2 <= result.guarantee.epsilon <= 2
@@ -115,10 +117,10 @@ def test_a_run_counts_reports_and_says_so():
         assert "<dt>people, 2 reports each</dt><dd>400</dd>" in page
         assert "one person's datum" not in page
         assert "answers, all 2 rows together, before" in page
-    one = shoal.run(frame, **run)
+    one = shoal.run(frame, "answer", **run, person="user")
     assert (one.n, one.guarantee.n, one.labels) == (400, 400, ("a0", "a1", "a2"))
     assert any("one was chosen at random" in note for note in one.notes)
-    rows = shoal.run(frame, column="answer", epsilon=2.0)
+    rows = shoal.run(frame, "answer", epsilon=2.0)
     assert any("every row was counted as one person" in note for note in rows.notes)
     assert rows.n == users.size
 
@@ -127,12 +129,9 @@ def test_several_columns_of_several_rows_are_one_budget():
     frame = pl.concat([ROWS] * 40).with_columns(user=pl.int_range(280) // 3)
     result = shoal.run(
         frame,
-        column=["color", "shape"],
-        categories=["red", "blue"],
+        [shoal.Choice("color", ["red", "blue"]), shoal.Choice("shape", ["red", "blue"], weight=2)],
         epsilon=1.0,
-        person="user",
-        reports_per_person=2,
-        weights={"shape": 2},
+        person=shoal.Person("user", reports=2),
     )
     assert 0.99 <= result.guarantee.epsilon <= 1
     assert (result.guarantee.columns, result.guarantee.reports) == (2, 2)
@@ -146,60 +145,62 @@ def test_several_columns_of_several_rows_are_one_budget():
 def test_a_list_taken_from_the_data_has_no_answer_whether_or_not_somebody_lacks_a_row():
     full = pl.DataFrame({"user": [1, 1, 2, 2], "answer": ["a", "b", "a", "b"]})
     device = shoal.RandomizedResponse(k=3, epsilon=1.0)
-    result = shoal.run(
-        full, column="answer", randomizer=device, person="user", reports_per_person=2
-    )
+    twice = shoal.Person("user", reports=2)
+    result = shoal.run(full, "answer", mechanism=device, person=twice)
     assert result.labels == ("a", "b", "(none)")
     by = full.with_columns(region=pl.Series(["north", "south"] * 2))
     result = shoal.run(
         by,
-        column="answer",
-        by="region",
-        randomizer=shoal.RandomizedResponse(k=9, epsilon=1.0),
-        person="user",
-        reports_per_person=2,
+        shoal.Choice("answer").by("region"),
+        mechanism=shoal.RandomizedResponse(k=9, epsilon=1.0),
+        person=twice,
     )
     assert result.only.group_labels == ("north", "south", "(none)")
 
 
 def test_a_plan_for_one_report_is_weaker_for_several():
     frame = pl.DataFrame({"user": range(100), "answer": ["a", "b"] * 50})
-    plan = shoal.plan(epsilon=1.0, n=100, categories=3)
-    rows = {"column": "answer", "plan": plan, "person": "user", "reports_per_person": 2}
+    plan = shoal.plan(shoal.Choice("answer", 3), epsilon=1.0, n=100)
+    rows = {"plan": plan, "person": shoal.Person("user", reports=2)}
     with pytest.raises(shoal.UnreachableTargetError, match="100 people with 2 reports each"):
-        shoal.run(frame, **rows)
-    weaker = shoal.run(frame, **rows, allow_weaker=True)
+        shoal.run(frame, "answer", **rows)
+    weaker = shoal.run(frame, "answer", **rows, limits=shoal.Limits(weaker=True))
     assert 1 < weaker.guarantee.epsilon < 2
     assert weaker.warnings
 
 
+@pytest.mark.parametrize("reports", [0, 1.5, -1, 1001, True])
+def test_how_many_reports_of_one_person(reports):
+    with pytest.raises(shoal.InvalidArgumentError, match="a whole number from 1 to 1,000"):
+        shoal.Person("user", reports=reports)
+
+
+TWICE = shoal.Person("user", reports=2)
 NUMBERS = ROWS.with_columns(age=pl.Series([3.0, 4, 5, 6, 7, 8, 9]))
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"person": "user", "reports_per_person": 0}, "from 1 to 1,000, got reports_per_person=0"),
-        ({"person": "user", "reports_per_person": 1.5}, "a whole number from 1"),
-        ({"reports_per_person": 2}, "a person"),
         ({"person": "color"}, "other than those that are collected"),
         ({"person": "users"}, "did you mean user?"),
         ({"person": "nobody"}, "7 rows have none"),
-        ({"person": "half", "column": "shape"}, "1 rows have none"),
-        ({"person": "user", "reports_per_person": 2, "drop_nulls": True}, "no drop_nulls with"),
+        ({"person": "half", "questions": "shape"}, "1 rows have none"),
         (
-            {"person": "user", "reports_per_person": 2, "column": "age", "bounds": (0, 9)},
+            {"person": TWICE, "questions": shoal.Choice("color", missing="drop")},
+            "no rows left out with several reports per person",
+        ),
+        (
+            {"person": TWICE, "questions": shoal.Number("age", 0, 9)},
             "no mean of age with several reports per person",
         ),
         (
-            {
-                "person": "user",
-                "reports_per_person": 2,
-                "column": None,
-                "columns": ["age", "age2"],
-                "norm": 1.0,
-            },
-            "no mean of age with",
+            {"person": TWICE, "questions": shoal.Vector("place", ["age", "age2"], 1.0)},
+            "no mean of place with several reports per person",
+        ),
+        (
+            {"person": TWICE, "questions": shoal.Choices("color", ["red", "blue"])},
+            "one report per person for any of several answers",
         ),
     ],
 )
@@ -210,4 +211,4 @@ def test_refusals(asked, message):
         half=pl.Series([1.0, 2, 3, 4, 5, 6, math.nan]),
     )
     with pytest.raises(shoal.InvalidArgumentError, match=message):
-        shoal.run(frame, **{"column": "color", "epsilon": 1.0} | asked)
+        shoal.run(frame, **{"questions": "color", "epsilon": 1.0} | asked)

@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 import shoal
 from repository import environment
 from shoal.engines import columns as reading
-from shoal.engines.columns import NONE, OTHER, Amounts, Choices, Column, Tallied
+from shoal.engines.columns import Column, Inputs, Tallied
 from shoal.engines.files import Files, spooled
 from shoal.errors import InvalidArgumentError, MissingExtraError
+from shoal.questions.kinds import NONE, OTHER, Choice, label_of
+from shoal.questions.settled import PUBLIC_LIST, settle
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
 HEIGHTS = [1.5, 2.0, 3.25, -4.0, 0.0, 2.0, 2.0, 1e3]
@@ -148,6 +150,17 @@ def joined(chunks):
     return np.concatenate(list(chunks))
 
 
+def choice(data, name, labels=None, **more):
+    """A choice, as it is asked of a table."""
+    return settle(Choice(name, labels, **more), reading.table(data, [name]))
+
+
+def codes(data, name, *labels, **more):
+    """Everybody's code, sorted."""
+    settled = choice(data, name, *labels, **more)
+    return sorted(joined(reading.table(data, [name]).inputs(settled).chunks()))
+
+
 def test_every_kind_of_table_has_the_same_answers(table):
     both = reading.table(table, ["age", "colour"])  # once: some can be read only once
     answers = reading.column(both, "colour").answers()
@@ -201,7 +214,7 @@ def test_values_are_compared_as_text(values, expected):
     ],
 )
 def test_public_answers_read_as_the_same_text(value, label):
-    assert reading.label_of(value) == label
+    assert label_of(value) == label
     table = pl.DataFrame({"v": np.array([value])})
     assert reading.column(table, "v").answers().distinct == (label,)
 
@@ -240,7 +253,7 @@ def test_columns_may_be_called_anything():
 def test_values_of_two_kinds_are_refused_and_not_shown(make):
     table = make({"age": [31, "jane@example.org"]})
     with pytest.raises(InvalidArgumentError, match="one kind of value in a column") as refused:
-        shoal.run(table, column="age", bounds=(0, 120), epsilon=1, delta=1e-6)
+        shoal.run(table, shoal.Number("age", 0, 120), epsilon=1, delta=1e-6)
     assert "jane" not in str(refused.value)
     assert refused.value.__suppress_context__
 
@@ -538,7 +551,7 @@ def test_an_answer_in_two_chunks_is_not_single(monkeypatch):
 
 
 def test_identifiers_are_refused(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_ANSWERS", 100)
+    monkeypatch.setattr(reading, "MOST_LABELS", 100)
     few = pl.DataFrame({"v": np.arange(100)})
     assert len(reading.column(few, "v").answers().distinct) == 100
     with pytest.raises(InvalidArgumentError, match="at most 100 different answers"):
@@ -562,77 +575,69 @@ def test_lists_taken_from_the_data_are_short_and_not_measured(values, refused, t
     frame.write_csv(tmp_path / "v.csv")
     frame.write_ndjson(tmp_path / "v.jsonl")
     for data in (frame, tmp_path / "v.csv", tmp_path / "v.jsonl"):
-        column = reading.column(data, "v")
         if refused is None:
-            assert Choices.of(column, drop_nulls=True).known >= 2
+            assert choice(data, "v", missing="drop").known >= 2
         else:
             with pytest.raises(InvalidArgumentError, match=refused) as refusal:
-                Choices.of(column, drop_nulls=True)
+                choice(data, "v", missing="drop")
             for way in ("--bins", "--open", "--categories FILE", "--public-list"):
                 assert way in str(refusal.value)
-        insisted = Choices.of(column, drop_nulls=True, public_list=True)
-        assert reading.PUBLIC_LIST in insisted.notes
-        assert Choices.of(column, values[:2], drop_nulls=True).known == 2
+        insisted = choice(data, "v", missing="drop", public=True)
+        assert PUBLIC_LIST in insisted.notes
+        assert choice(data, "v", values[:2], missing="drop").known == 2
 
 
 def test_insisting_on_a_list_does_not_make_identifiers_public():
-    column = reading.column(pl.DataFrame({"v": [f"id{i}" for i in range(300)]}), "v")
+    data = pl.DataFrame({"v": [f"id{i}" for i in range(300)]})
     for insisted in (False, True):
         with pytest.raises(InvalidArgumentError, match="as identifiers are") as refusal:
-            Choices.of(column, drop_nulls=False, public_list=insisted)
+            choice(data, "v", public=insisted)
         assert "--public-list" not in str(refusal.value)
 
 
 def test_the_list_is_fixed_whatever_the_data_has():
-    column = reading.column(FRAME, "age")
-    listed = Choices.of(column, [7, 12.0, 99], drop_nulls=False)
-    assert listed.labels == ("7", "12", "99", NONE, OTHER)
-    assert sorted(joined(listed.chunks())) == [0, 0, 0, 1, 4, 4, 4, 4]
-    dropped = Choices.of(column, [7, 12, 99], drop_nulls=True)
+    assert choice(FRAME, "age", [7, 12.0, 99]).labels == ("7", "12", "99", NONE, OTHER)
+    assert codes(FRAME, "age", [7, 12.0, 99]) == [0, 0, 0, 1, 4, 4, 4, 4]
+    dropped = choice(FRAME, "age", [7, 12, 99], missing="drop")
     assert dropped.labels == ("7", "12", "99", OTHER)
-    assert sorted(joined(dropped.chunks())) == [0, 0, 0, 1, 3, 3, 3, 3]
+    assert codes(FRAME, "age", [7, 12, 99], missing="drop") == [0, 0, 0, 1, 3, 3, 3, 3]
 
 
 def test_without_a_list_missing_answers_are_one_only_if_there_are_any():
-    assert Choices.of(reading.column(FRAME, "age"), drop_nulls=False).labels[-1] == "7"
-    found = Choices.of(reading.column(FRAME, "colour"), drop_nulls=False)
-    assert found.labels == ("blue", "green", "red", NONE)
-    assert sorted(joined(found.chunks())) == [0, 0, 1, 2, 2, 2, 3, 3]
+    assert choice(FRAME, "age").labels == ("0", "7", "12", "30", "41")
+    assert choice(FRAME, "colour").labels == ("blue", "green", "red", NONE)
+    assert codes(FRAME, "colour") == [0, 0, 1, 2, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("taken", [NONE, OTHER])
 def test_the_names_of_the_added_answers_are_taken(taken):
     with pytest.raises(InvalidArgumentError, match="no answer called"):
-        Choices.of(reading.column(FRAME, "colour"), ["red", taken], drop_nulls=False)
+        choice(FRAME, "colour", ["red", taken])
 
 
 def test_a_value_called_none_beside_missing_ones_is_refused():
     table = pl.DataFrame({"v": [NONE, None, "x"]})
     with pytest.raises(InvalidArgumentError, match="no answer called"):
-        Choices.of(reading.column(table, "v"), drop_nulls=False)
-    assert Choices.of(reading.column(table, "v"), drop_nulls=True).labels == (NONE, "x")
+        choice(table, "v")
+    assert choice(table, "v", missing="drop").labels == (NONE, "x")
 
 
 @pytest.mark.parametrize("categories", [[], "red", ["red", "red"], [1, 1.0], ["red", None]])
 def test_bad_lists(categories):
     with pytest.raises(InvalidArgumentError):
-        Choices.of(reading.column(FRAME, "colour"), categories, drop_nulls=False)
+        Choice("colour", categories)
 
 
-@pytest.mark.parametrize(
-    "bounds", [(1, 1), (2, 1), (0, float("inf")), (0, float("nan")), (1,), "ab"]
-)
+@pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0, float("inf")), (0, float("nan")), "ab"])
 def test_bad_bounds(bounds):
     with pytest.raises(InvalidArgumentError, match="low < high"):
-        Amounts.bounded(reading.column(FRAME, "age"), bounds, drop_nulls=False)
+        shoal.Number("age", *bounds)
 
 
 def test_data_that_changes_between_readings_is_noticed():
-    values = {"v": ["a", "b"]}
-    column = reading.Column("v", pl.DataFrame(values).lazy().rename({"v": "value"}))
-    found = Choices.of(column, drop_nulls=False)
-    later = reading.Column("v", pl.DataFrame({"value": ["a", "c"]}).lazy())
-    changed = replace(found, source=later)
+    found = choice({"v": ["a", "b"]}, "v")
+    later = reading.column({"v": ["a", "c"]}, "v")
+    changed = Inputs(source=later, coding=found.coding, cells=len(found.labels))
     with pytest.raises(InvalidArgumentError, match="does not change"):
         list(changed.chunks())
 

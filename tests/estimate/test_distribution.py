@@ -26,7 +26,6 @@ from shoal import (
     UnaryEncoding,
 )
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.engines.bins import Bins
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution, isotonic
 from shoal.mechanisms import histograms
@@ -34,8 +33,11 @@ from shoal.mechanisms.dummies import HashedDummies, UniformDummies
 from shoal.mechanisms.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
 from shoal.mechanisms.shares import Difference
 from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumHistogram
-from shoal.planning import Question
+from shoal.planning import Setting
 from shoal.planning.errors import of_total
+from shoal.questions.domains import Cells
+from shoal.questions.edges import Edges
+from shoal.questions.terms import Crowd
 from shoal.randomness import simulated
 from shoal.values import Counts
 
@@ -110,7 +112,7 @@ BINS, PEOPLE = 10, 300
 def covered(device, repetitions, seed):
     """How often the limits of a point, the whole curve, a quantile and a range hold."""
     generator, bits = np.random.default_rng(seed), simulated(seed)
-    bins = Bins.of(BINS, (0, BINS - 1), n=PEOPLE)
+    bins = Edges.of(BINS, (0, BINS - 1), n=PEOPLE)
     held = np.zeros(4)
     for _ in range(repetitions):
         spread = generator.dirichlet(np.full(device.k, 0.5))
@@ -181,7 +183,7 @@ def test_the_median_of_500_people_in_100_bins_is_as_good_as_a_curators():
     n, k, generator, bits = 500, 100, np.random.default_rng(3), simulated(3)
     device = LeanHistogram.calibrated(k=k, n=n, epsilon=1.0, delta=1e-6)
     curator = Difference(CountLaw.geometric(0.5))  # two counts change by 1: half of epsilon each
-    bins = Bins.of(k, (0, 99), n=n)
+    bins = Edges.of(k, (0, 99), n=n)
     widths, held = np.zeros(2), 0
     for _ in range(40):
         values = np.clip(generator.normal(50, 20, n), 0, 99).astype(int)
@@ -202,7 +204,7 @@ def estimated(counts):
     device = RandomizedResponse(k=k, epsilon=20.0)
     cells = np.array(counts, dtype=np.int64)
     return Distribution(
-        Bins.of(k, (0, k - 1), n=1),
+        Edges.of(k, (0, k - 1), n=1),
         device.estimate(Counts(cells, int(cells.sum()))),
         device.estimator,
     )
@@ -223,7 +225,7 @@ def test_values_are_interpolated_inside_a_bin_of_numbers():
     device = RandomizedResponse(k=2, epsilon=25.0)
     cells = np.array([100, 300])
     found = Distribution(
-        Bins.of([0.0, 1.0, 4.0], n=1), device.estimate(Counts(cells, 400)), device.estimator
+        Edges.of([0.0, 1.0, 4.0], n=1), device.estimate(Counts(cells, 400)), device.estimator
     )
     assert found.quantile(0.5).value == pytest.approx(2.0, abs=1e-3)
     assert (found.quantile(0.5).low, found.quantile(0.5).high) == (1.0, 4.0)
@@ -249,7 +251,7 @@ def test_bands_of_the_whole_curve_never_fall_and_hold_those_of_each_point():
     device = RandomizedResponse(k=21, epsilon=2.0)
     values = np.random.default_rng(1).integers(0, 20, 2000)
     estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
-    found = Distribution(Bins.of(20, (0, 19), n=1), estimate, device.estimator)
+    found = Distribution(Edges.of(20, (0, 19), n=1), estimate, device.estimator)
     point, curve = found.cumulative(), found.cumulative(simultaneous=True)
     assert (np.diff(curve.low) >= 0).all()
     assert (np.diff(curve.high) >= 0).all()
@@ -270,15 +272,15 @@ def test_quantiles_are_between_zero_and_one(q):
 @pytest.mark.parametrize("quantile", [0.2, 0.5])
 def test_a_plan_predicts_the_error_of_a_quantile(name, quantile):
     device = MECHANISMS[name](BINS)
-    question = Question(epsilon=1, delta=1e-6, n=PEOPLE, categories=BINS)
+    setting = Setting(domain=Cells(BINS), n=PEOPLE, epsilon=1, delta=1e-6)
     size = round(quantile * BINS)
     counts = np.repeat([quantile / size, (1 - quantile) / (BINS - size)], [size, BINS - size])
     values = np.repeat(np.arange(BINS), np.rint(PEOPLE * counts).astype(int))
     estimate = device.estimate(device.tally(device.randomize(values, randomness=simulated(1))))
     total = device.estimator.totals(estimate, np.array([0]), np.array([size]))
-    predicted = of_total(device, question, quantile)
+    predicted = of_total(device, setting, quantile)
     assert PEOPLE * total.standard_errors[0] == pytest.approx(predicted, rel=0.25)
-    few = replace(question, participation=0.5)
+    few = replace(setting, crowd=Crowd(participation=0.5))
     sampled = PEOPLE * quantile * (1 - quantile)
-    expected = 4 * of_total(device, replace(question, n=PEOPLE // 2), quantile) ** 2 + sampled
+    expected = 4 * of_total(device, replace(setting, n=PEOPLE // 2), quantile) ** 2 + sampled
     assert of_total(device, few, quantile) ** 2 == pytest.approx(expected)

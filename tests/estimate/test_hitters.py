@@ -236,9 +236,12 @@ def answers():
     return truth
 
 
-def frequent(data, **changes):
-    asked = {"epsilon": 2.0, "length": 6, "randomness": randomness.simulated(8)} | changes
-    return open_answers.heavy_hitters(data, **asked)
+def frequent(data, *question, **changes):
+    asked = {"epsilon": 2.0, "randomness": randomness.simulated(8)} | changes
+    return open_answers.heavy_hitters(data, *question, **asked)
+
+
+WORDS = shoal.Text("word", length=6)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +258,13 @@ def told():
 @pytest.fixture(scope="module")
 def result(table, told):
     progress = lambda done, total: told.append((done, total))  # noqa: E731
-    return frequent(table, column="word", top=10, compare_truth=True, progress=progress)
+    return frequent(table, WORDS, top=10, compare_truth=True, progress=progress)
+
+
+def test_any_number_of_messages_is_refused():
+    endless = shoal.Limits(messages=math.inf)
+    with pytest.raises(shoal.InvalidArgumentError, match="a finite number of messages with texts"):
+        open_answers.heavy_hitters(["no"] * 9, epsilon=1, limits=endless)
 
 
 class TestOpenAnswers:
@@ -293,13 +302,14 @@ class TestOpenAnswers:
         assert "0 of the answers above their threshold were missed" in printed
 
     def test_fewer_honest_people_need_more_noise(self, table, result):
-        half = frequent(table, column="word", honest_fraction=0.5)
+        half = frequent(table, WORDS, crowd=shoal.Crowd(honest_fraction=0.5))
         assert half.guarantee.n == 34_500
         assert half.guarantee.epsilon <= 2 * (1 + 1e-7)
         assert half.mechanism.noise(69_000) > 1.9 * result.mechanism.noise(69_000) * 0.99
 
     def test_a_list_with_one_message_each(self):
-        found = frequent(list(people(answers())), single=True, alphabet="abcdefg=cmd")
+        asked = shoal.Text("word", length=6, alphabet="abcdefg=cmd")
+        found = frequent(list(people(answers())), asked, limits=shoal.Limits(messages=1))
         assert found.mechanism.messages == 1
         assert not found.contains_truth
         assert math.isfinite(found.guarantee.local_epsilon)
@@ -311,6 +321,7 @@ class TestOpenAnswers:
             (pl.DataFrame({"age": [1, 2]}), "age", "column of text"),
             (pl.DataFrame({"age": ["1", "2"]}), None, "name of a column"),
             (pl.DataFrame({"age": ["1", "2"]}), "aeg", "did you mean age"),
+            (pl.DataFrame({"age": ["1", "2"]}), shoal.Choice("age"), "name of a column"),
             ([1, 2], None, "texts only"),
             ([], None, "at least one row"),
             ("abc", None, "name of a column"),
@@ -318,7 +329,7 @@ class TestOpenAnswers:
     )
     def test_what_cannot_be_read_is_refused(self, data, column, said):
         with pytest.raises(shoal.ShoalError, match=said):
-            frequent(data, column=column, epsilon=50.0, delta=0.5)
+            frequent(data, column, epsilon=50.0, delta=0.5)
 
 
 def test_texts_listed_below_their_threshold_are_marked(tmp_path):
@@ -328,8 +339,8 @@ def test_texts_listed_below_their_threshold_are_marked(tmp_path):
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     single = (f"{a}{b}{c}q" for a in alphabet for b in alphabet for c in alphabet)
     answers = [*held, *(text for text, _ in zip(single, range(15_000), strict=False))]
-    made = {"length": 4, "alphabet": alphabet, "randomness": randomness.simulated(2)}
-    result = open_answers.heavy_hitters(answers, epsilon=1, **made)
+    asked, bits = shoal.Text("word", length=4, alphabet=alphabet), randomness.simulated(2)
+    result = open_answers.heavy_hitters(answers, asked, epsilon=1, randomness=bits)
     (threshold,) = result.found.thresholds
     marked = [item for item in result.items if item.below_threshold]
     assert len(result.items) > len(marked) > 0

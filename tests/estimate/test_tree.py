@@ -13,13 +13,15 @@ from scipy.stats import binom
 
 import shoal
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.engines import columns
-from shoal.engines.bins import Binned, Bins
+from shoal.engines.columns import table
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution
 from shoal.estimate.tree import Tree, TreeEstimate, group_sizes, totals
 from shoal.mechanisms.shares import Difference
 from shoal.planning.levels import best_levels
+from shoal.planning.planner import Setting, choose, rank
+from shoal.questions.edges import Edges
+from shoal.questions.settled import settle
 
 N = 3000
 VALUES = np.clip(np.random.default_rng(1).normal(50, 20, N), 0, 99).astype(np.int64)
@@ -54,7 +56,7 @@ def held(repetitions, bins, depth, rate, seed):
     generator, k = np.random.default_rng(seed), bins + 1
     law = Difference(CountLaw.geometric(rate))
     tree = Tree.of(bins, k, group_sizes(bins, depth), [law.variance] * depth)
-    line, counted = Bins.of(bins, (0, bins - 1), n=1), np.zeros(5)
+    line, counted = Edges.of(bins, (0, bins - 1), n=1), np.zeros(5)
     for _ in range(repetitions):
         values = generator.choice(k, 500, p=generator.dirichlet(np.full(k, 0.5)))
         values[0] = 0
@@ -147,13 +149,11 @@ def test_bins_of_a_tree_that_nobody_is_in_are_hardly_ever_marked(bins, rate):
     assert rate > 1 or (bins + 1) * np.mean(marked) > 0.04  # and no higher than need be
 
 
-def chosen(bins, cap=None, tree=None, name="near-central-lean", **asked):
-    column = columns.column(pl.DataFrame({"v": VALUES}), "v")
-    asked = {"quantiles": None, "ranges": None} | asked
-    flat = Binned.of(column, bins, (0, 999), drop_nulls=True).with_statistics(**asked)
-    question = {"n": N, "categories": bins, "messages_cap": cap}
-    made = shoal.plan(epsilon=1, delta=1e-6, **question).choose(name)
-    return best_levels(flat, made, question, epsilon=1, delta=1e-6, tree=tree)
+def chosen(bins, cap=math.inf, name="near-central-lean", **asked):
+    people = table(pl.DataFrame({"v": VALUES}), ["v"])
+    flat = settle(shoal.Bins("v", 0, 999, bins=bins, missing="drop", **asked), people)
+    terms = {"n": N, "epsilon": 1, "delta": 1e-6, "limits": shoal.Limits(messages=cap)}
+    return best_levels(flat, choose(rank(Setting(domain=flat.domain, **terms)), name))
 
 
 def test_a_tree_is_chosen_where_it_is_better():
@@ -161,11 +161,13 @@ def test_a_tree_is_chosen_where_it_is_better():
     assert chosen(200, quantiles=0.5, cap=100) is None  # the tree takes more messages
     assert chosen(200, ranges=[(0, 4)]) is None  # one bin
     levels = chosen(200, quantiles=0.5)
-    assert [len(each.bins) for each in levels.columns] == [200, 14]
+    assert levels.scheme.nodes == (200, 14)
     assert "with flat bins by" in levels.note
     assert "200 and 14 bins" in levels.note
-    codes = [np.concatenate(list(each.chunks())) for each in levels.columns]
-    assert (codes[0] // 15 == codes[1]).all()
+    fine = np.arange(200)
+    one, other = levels.scheme.reports([each.randomizer for each in levels.rankings])
+    assert (one.given(fine, None) == fine).all()
+    assert (other.given(fine, None) == fine // 15).all()
     with pytest.raises(InvalidArgumentError, match="messages"):
         chosen(200, quantiles=0.5, cap=100, tree=True)
     with pytest.raises(InvalidArgumentError, match="near-central histograms of 4"):
@@ -174,8 +176,8 @@ def test_a_tree_is_chosen_where_it_is_better():
 
 def test_a_run_with_a_tree_keeps_epsilon_and_says_so():
     frame = pl.DataFrame({"v": VALUES})
-    asked = {"column": "v", "bins": 20, "bounds": (0, 99), "quantiles": 0.5, "epsilon": 1}
-    found = shoal.run(frame, **asked, choose="near-central-lean", tree=True)
+    asked = {"bins": 20, "quantiles": 0.5, "choose": "near-central-lean"}
+    found = shoal.run(frame, shoal.Bins("v", 0, 99, **asked, tree=True), epsilon=1)
     assert isinstance(found.estimate, TreeEstimate)
     assert 0.98 < found.guarantee.epsilon <= 1
     assert "2 levels of a tree" in found.guarantee.theorem
@@ -186,9 +188,21 @@ def test_a_run_with_a_tree_keeps_epsilon_and_says_so():
     assert found.to_html().count("<polygon") == 2
     (level,) = found.to_dict()["columns"][0]["levels"]
     assert (level["name"], level["k"]) == ("near-central-lean", 5)
-    flat = shoal.run(frame, **asked, choose="near-central-lean", tree=False)
+    flat = shoal.run(frame, shoal.Bins("v", 0, 99, **asked, tree=False), epsilon=1)
     assert not isinstance(flat.estimate, TreeEstimate)
+
+
+def test_a_tree_is_for_one_question_in_bins_and_a_plan():
+    frame = pl.DataFrame({"v": VALUES})
+    asked = shoal.Bins("v", 0, 99, bins=20, tree=True)
+    several = shoal.Limits(messages=100)
     grr = shoal.RandomizedResponse(k=21, epsilon=1)
-    for wrong in ({"bins": None, "quantiles": None}, {"epsilon": None, "randomizer": grr}):
+    for wrong in (
+        {"questions": asked, "mechanism": grr},
+        {"questions": [asked, shoal.Choice("w")], "epsilon": 1, "limits": several},
+        {"questions": asked, "epsilon": 1, "limits": several, "person": shoal.Person("w", 2)},
+    ):
         with pytest.raises(InvalidArgumentError, match="tree"):
-            shoal.run(frame, **(asked | wrong), tree=True)
+            shoal.run(frame.with_columns(w=pl.col("v") % 7), **wrong)
+    with pytest.raises(InvalidArgumentError, match="no tree with groups"):
+        asked.by("w")

@@ -34,7 +34,7 @@ def _no_windows():
 
 def result():
     frame = pl.DataFrame({"colour": ["red"] * 600 + ["$green$"] * 300 + ["blue"] * 100})
-    return shoal.run(frame, column="colour", epsilon=1.0)
+    return shoal.run(frame, "colour", epsilon=1.0)
 
 
 DRAWN = {
@@ -43,7 +43,9 @@ DRAWN = {
     "profile": lambda: shoal.profile(local_epsilon=1, n=1_000),
     "rounds": lambda: shoal.profile(local_epsilon=1, n=1_000) * 3,
     "comparison": lambda: shoal.compare(local_epsilon=1, n=1_000),
-    "plan": lambda: shoal.plan(epsilon=1, n=10_000, categories=20, messages_cap=20),
+    "plan": lambda: shoal.plan(
+        shoal.Choice("c", 20), epsilon=1, n=10_000, limits=shoal.Limits(messages=20)
+    ),
     "result": result,
     "audit": lambda: shoal.audit(
         shoal.RandomizedResponse(k=2, epsilon=1), n=10, delta=1e-2, runs=1_000
@@ -160,7 +162,7 @@ def test_a_result_shows_its_intervals(drawn):
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["red", "$green$"]
     assert len(axes.collections) == len(drawn["result"].labels)
     several = pl.DataFrame({"a": ["x", "y"] * 300, "b": ["x", "y"] * 300})
-    both = shoal.run(several, column=["a", "b"], epsilon=1.0)
+    both = shoal.run(several, ["a", "b"], epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match="one column"):
         both.plot()
     assert both["a"].plot().get_title(loc="left") == "a"

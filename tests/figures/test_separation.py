@@ -12,6 +12,7 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.figures import separation
 from shoal.mechanisms.zero_sum import ZeroSumHistogram
 from shoal.planning import errors, plan
+from shoal.questions.kinds import Choice
 from shoal.randomness import simulated
 
 
@@ -126,7 +127,8 @@ def test_the_data_are_as_they_are_said_to_be():
 def test_no_option_of_the_planner_does_better_with_one_message():
     n, d = 10_000, 500
     shares = separation.people_of(n, d) / n
-    options = [option.randomizer for option in plan(epsilon=1, n=n, categories=d).options]
+    made = plan(Choice("c", d), epsilon=1, n=n)
+    options = [option.randomizer for option in made.options]
     others = [
         errors.expected_largest(n * np.sqrt(each.variance(shares, n=n)))
         for each in options

@@ -376,10 +376,10 @@ def test_envelopes_survive_the_wire():
     assert np.array_equal(back.sizes, sent.sizes)
     slots = rows.reshape(-1, protocol.message_bytes)
     present = np.array([row.tobytes() != protocol.uneven.absent for row in slots])
-    assert protocol.admissible(slots).tolist() == present.tolist()
+    assert protocol.codec.admissible(slots).tolist() == present.tolist()
     nothing = np.frombuffer(protocol.uneven.padding, dtype=np.uint8).reshape(1, -1)
-    assert protocol.admissible(nothing).all()
-    assert not protocol.cells(protocol.decode_slots(nothing)).any()
+    assert protocol.codec.admissible(nothing).all()
+    assert not protocol.cells(protocol.codec.used(nothing)).any()
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_messages_survive_the_wire_and_counts_add_up():
         rows = made.encode(messages)
         assert rows.shape == (400, made.message_bytes)
         assert np.array_equal(made.decode(rows), messages)
-        assert made.admissible(rows).all()
+        assert made.codec.admissible(rows).all()
         parts = made.tally(messages[:30]) + made.tally(messages[30:])
         assert made.estimate(parts) == made.estimate(Batch(messages))
         assert 2**made.message_bits == pytest.approx(made.outputs)
@@ -191,7 +191,8 @@ def test_the_least_noise_keeps_its_target(n, epsilon):
 
 
 def test_a_plan_offers_it_but_not_unasked():
-    plan = shoal.plan(epsilon=0.1, n=1000, bounds=(0, 100))
+    asked = shoal.Number("age", 0, 100)
+    plan = shoal.plan(asked, epsilon=0.1, n=1000)
     assert plan.recommended.name != "gaussian"
     assert "gaussian" in [option.name for option in plan.options]
     assert "gaussian" in str(plan)
@@ -202,27 +203,23 @@ def test_a_plan_offers_it_but_not_unasked():
     assert "without that trust each report keeps ε0" in " ".join(str(chosen).split())
     again = Plan.from_dict(chosen.to_dict())
     assert again.randomizer == chosen.randomizer
-    capped = shoal.plan(epsilon=0.1, n=1000, bounds=(0, 100), local_epsilon_cap=1.0)
+    capped = shoal.plan(asked, epsilon=0.1, n=1000, limits=shoal.Limits(local_epsilon=1.0))
     with pytest.raises(shoal.UnreachableTargetError, match="no ε0"):
         capped.choose("gaussian")
 
 
 def test_a_column_is_collected_with_it():
     table = pl.DataFrame({"age": np.linspace(20, 60, 1000)})
-    result = shoal.run(
-        table,
-        column="age",
-        bounds=(0, 100),
-        epsilon=0.5,
-        choose="gaussian",
-        randomness=randomness.simulated(3),
-    )
+    asked = shoal.Number("age", 0, 100, choose="gaussian")
+    result = shoal.run(table, asked, epsilon=0.5, randomness=randomness.simulated(3))
     (column,) = result.columns
     assert column.randomizer.name == "gaussian"
     assert result.guarantee.epsilon <= 0.5
     assert abs(column.estimate.mean - 40) < 6 * column.estimate.standard_error
     with pytest.raises(InvalidArgumentError, match="choose"):
-        shoal.run(table, column="age", bounds=(0, 100), randomizer="gaussian", local_epsilon=1.0)
+        shoal.run(
+            table, shoal.Number("age", 0, 100), mechanism=shoal.Named("gaussian", epsilon=1.0)
+        )
 
 
 def test_it_has_a_name_but_no_family_of_local_epsilons():

@@ -151,11 +151,11 @@ def test_messages_survive_the_wire_and_counts_add_up():
     rows = NOISE.encode(messages)
     assert rows.shape == (50, NOISE.message_bytes) == (50, 12)
     assert np.array_equal(NOISE.decode(rows), messages)
-    assert NOISE.admissible(rows).all()
+    assert NOISE.codec.admissible(rows).all()
     parts = NOISE.tally(messages[:20]) + NOISE.tally(messages[20:])
     assert np.array_equal(NOISE.estimate(parts).mean, NOISE.estimate(Batch(messages)).mean)
     beyond = np.full((1, 3), 2**31 - 1, dtype=">i4").view(np.uint8)
-    assert not NOISE.admissible(beyond).any()
+    assert not NOISE.codec.admissible(beyond).any()
     for wrong in (beyond, rows[:, :4]):
         with pytest.raises(InvalidArgumentError):
             NOISE.decode(wrong)
@@ -201,7 +201,7 @@ def test_the_least_noise_keeps_its_target(n, epsilon):
 
 
 def test_a_plan_offers_it_but_not_unasked():
-    plan = shoal.plan(epsilon=0.1, n=10_000, dimension=4, norm=2.0)
+    plan = shoal.plan(shoal.Vector("moved", 4, 2.0), epsilon=0.1, n=10_000)
     assert plan.recommended.name != "gaussian-vectors"
     chosen = plan.choose("gaussian-vectors")
     assert chosen.guarantee.epsilon <= 0.1
@@ -213,14 +213,8 @@ def test_a_plan_offers_it_but_not_unasked():
 def test_columns_are_collected_with_it():
     generator = np.random.default_rng(3)
     table = pl.DataFrame({"x": generator.uniform(0, 1, 3000), "y": generator.uniform(0, 1, 3000)})
-    result = shoal.run(
-        table,
-        columns=["x", "y"],
-        norm=1.5,
-        epsilon=0.5,
-        choose="gaussian-vectors",
-        randomness=randomness.simulated(3),
-    )
+    asked = shoal.Vector("moved", ["x", "y"], 1.5, choose="gaussian-vectors")
+    result = shoal.run(table, asked, epsilon=0.5, randomness=randomness.simulated(3))
     (column,) = result.columns
     assert result.guarantee.epsilon <= 0.5
     errors = column.estimate.standard_errors

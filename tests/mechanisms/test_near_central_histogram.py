@@ -253,7 +253,7 @@ def test_published_figures(inflation, rate, lean, robust):
     [
         (LeanHistogram, 100, 10**6, None, 1.15, 29.6, 2500),
         (RobustHistogram, 100, 10**6, None, 1.3, 31.5, 100),
-        (LeanHistogram, 1000, 10**5, 1.32, 5.6, 1.15 * errors.central(1000, 1.0).l2, 1100),
+        (LeanHistogram, 1000, 10**5, 1.32, 5.6, 1.15 * errors.central(1000, 2, 1.0).l2, 1100),
     ],
 )
 def test_a_curators_chart_in_few_messages(kind, k, n, inflation, messages, error, slots):
@@ -391,7 +391,8 @@ def test_tables_round_off_next_to_nothing_of_delta(kind, n, k, delta, cap, error
 
 
 def test_the_plan_for_very_many_answers_is_a_curators_chart():
-    plan = shoal.plan(epsilon=1, n=10**6, categories=10**5, messages_cap=None)
+    any_number = shoal.Limits(messages=math.inf)
+    plan = shoal.plan(shoal.Choice("c", 10**5), epsilon=1, n=10**6, limits=any_number)
     assert plan.recommended.name == "near-central-lean"
     assert plan.recommended.errors.l2 < 1.06 * plan.central.l2
 

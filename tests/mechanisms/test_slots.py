@@ -69,7 +69,7 @@ def one_by_one(device, rows):
     found = []
     for row in rows:
         try:
-            device.decode_slots(row[None, :])
+            device.codec.used(row[None, :])
         except InvalidArgumentError:
             found.append(False)
         else:
@@ -86,8 +86,8 @@ def test_every_protocol_is_here():
 @given(seed=st.integers(0, 2**32))
 def test_what_a_device_sends_is_admissible_and_is_what_the_envelopes_hold(device, seed):
     envelopes, slots = collected(device, seed)
-    assert device.admissible(slots).all()
-    messages = device.decode_slots(slots)
+    assert device.codec.admissible(slots).all()
+    messages = device.codec.used(slots)
     assert len(messages) == len(envelopes.messages)
     assert sorted(messages.tolist()) == sorted(envelopes.messages.tolist())
     assert messages.dtype == envelopes.messages.dtype
@@ -97,7 +97,7 @@ def test_what_a_device_sends_is_admissible_and_is_what_the_envelopes_hold(device
 def test_mixed_slots_estimate_what_the_envelopes_estimate(name):
     device = MADE[name]
     envelopes, slots = collected(device)
-    found = device.counted(Batch(device.decode_slots(slots), PEOPLE))
+    found = device.counted(Batch(device.codec.used(slots), PEOPLE))
     expected = device.counted(shuffle(envelopes))
     assert found.n == expected.n == PEOPLE
     assert found.cells.tolist() == expected.cells.tolist()
@@ -113,12 +113,12 @@ def test_what_is_admissible_decodes_and_nothing_else(device, data):
     rows = np.concatenate([np.frombuffer(noise, np.uint8).reshape(5, width), honest])
     for row in range(5, 8):
         rows[row, data.draw(st.integers(0, width - 1))] = data.draw(st.integers(0, 255))
-    found = device.admissible(rows)
+    found = device.codec.admissible(rows)
     readable = one_by_one(device, rows)
-    device.decode_slots(rows[found])
+    device.codec.used(rows[found])
     # Where nobody leaves a slot empty, the empty one is readable and yet nobody's.
     empty = [
-        ok and not len(device.decode_slots(row[None, :]))
+        ok and not len(device.codec.used(row[None, :]))
         for ok, row in zip(readable, rows, strict=True)
     ]
     full = FULL.get(device.name, False)
@@ -129,21 +129,21 @@ def test_what_is_admissible_decodes_and_nothing_else(device, data):
 @EVERY
 def test_rows_of_another_length_are_an_error(device):
     wrong = np.zeros((3, device.message_bytes + 1), dtype=np.uint8)
-    for read in (device.admissible, device.decode_slots):
+    for read in (device.codec.admissible, device.codec.used):
         with pytest.raises(InvalidArgumentError, match="rows of"):
             read(wrong)
     none = np.zeros((0, device.message_bytes), dtype=np.uint8)
-    assert device.admissible(none).shape == (0,)
-    assert len(device.decode_slots(none)) == 0
+    assert device.codec.admissible(none).shape == (0,)
+    assert len(device.codec.used(none)) == 0
 
 
 def test_numbers_beyond_the_empty_slot_are_not_admissible():
     rows = np.arange(10, dtype=np.uint8)[:, None]
     device = UniformDummies(k=7, dummies=1.25)
-    assert device.admissible(rows).tolist() == [True] * 8 + [False] * 2
+    assert device.codec.admissible(rows).tolist() == [True] * 8 + [False] * 2
     with pytest.raises(InvalidArgumentError, match="messages below 8"):
-        device.decode_slots(rows)
-    assert device.decode_slots(rows[:8]).tolist() == [*range(7)]
+        device.codec.used(rows)
+    assert device.codec.used(rows[:8]).tolist() == [*range(7)]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_numbers_beyond_the_empty_slot_are_not_admissible():
     ],
 )
 def test_a_slot_that_everybody_fills_is_never_empty(device, empty):
-    assert device.admissible(np.array([empty], dtype=np.uint8)).tolist() == [False]
+    assert device.codec.admissible(np.array([empty], dtype=np.uint8)).tolist() == [False]
     envelopes = device.randomize(np.arange(50) % 2, randomness=randomness.simulated(1))
     assert set(envelopes.sizes.tolist()) == {device.slots}
 
@@ -174,7 +174,7 @@ def test_a_slot_that_somebody_leaves_empty_may_be_empty(device):
     envelopes = device.randomize(np.arange(500) % 2, randomness=randomness.simulated(1))
     assert envelopes.sizes.min() < device.slots
     rows = device.encode(envelopes).reshape(-1, device.message_bytes)
-    assert device.admissible(rows).all()
+    assert device.codec.admissible(rows).all()
 
 
 def test_no_share_is_too_large():
@@ -182,7 +182,7 @@ def test_no_share_is_too_large():
     last = 3 << 18
     rows = [number.to_bytes(device.message_bytes) for number in (0, last - 1, last)]
     rows = np.array([list(row) for row in rows], dtype=np.uint8)
-    assert device.admissible(rows).tolist() == [True, True, False]
+    assert device.codec.admissible(rows).tolist() == [True, True, False]
 
 
 def test_eight_byte_shares_beyond_63_bits_are_refused():
@@ -192,9 +192,9 @@ def test_eight_byte_shares_beyond_63_bits_are_refused():
     rows = np.full((2, 8), 255, dtype=np.uint8)
     rows[1, 0] = 15
     assert device.message_bytes == 8
-    assert device.admissible(rows).tolist() == [False, True]
+    assert device.codec.admissible(rows).tolist() == [False, True]
     with pytest.raises(InvalidArgumentError, match="messages below"):
-        device.decode_slots(rows)
+        device.codec.used(rows)
 
 
 @EVERY
@@ -247,7 +247,7 @@ def test_rare_counts_keep_both_digits_of_their_chance():
 def test_other_protocols_have_the_numbers_of_what_they_are_made_of():
     dummies = PartitionedDummies(k=12, symbols=3, partitions=2, coins=1, dummies=0.5)
     assert dummies.integers == {"always": 0, "sometimes": 1 << 51, "bits": 52}
-    assert dummies.admissible(np.array([[6], [7]], dtype=np.uint8)).tolist() == [True, False]
+    assert dummies.codec.admissible(np.array([[6], [7]], dtype=np.uint8)).tolist() == [True, False]
     for kind in (PrefixDummies, PrefixResponse):
         made = kind.calibrated(n=10**6, epsilon=1.0, delta=1e-6, length=4, alphabet="abcd")
         assert made.integers == made.oracle.integers

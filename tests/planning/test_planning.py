@@ -7,33 +7,58 @@ import numpy as np
 import pytest
 
 import shoal
+from repository import ROOT
 from shoal import randomness
 from shoal.mechanisms.estimators import expected_largest
-from shoal.planning import required_epsilon_for, required_n_for
+from shoal.planning import Plan, required_epsilon_for, required_n_for
 from shoal.planning.errors import central
 from shoal.values import Batch
 
-QUESTION = '{"format": 1, "question": {"epsilon": 1, "delta": 1e-6, "n": 10, "categories": 3}, '
+STORED = json.dumps(
+    {
+        "format": 2,
+        "n": 10,
+        "epsilon": 1,
+        "delta": 1e-6,
+        "crowd": {},
+        "limits": {},
+        "reports": 1,
+        "questions": [
+            {
+                "question": {"kind": "choice", "name": "c", "labels": 3},
+                "scheme": {"name": "whole"},
+                "reports": [{"epsilon": 1, "delta": 1e-6, "options": [], "reason": ""}],
+            }
+        ],
+    }
+)
+
+
+def planned(k, n, *, epsilon=1, delta=None, local_epsilon=None, messages=None, **crowd):
+    """A plan for one of k answers of so many people."""
+    limits = shoal.Limits(local_epsilon=local_epsilon, messages=messages)
+    terms = {"crowd": shoal.Crowd(**crowd), "limits": limits}
+    return shoal.plan(shoal.Choice("c", k), n=n, epsilon=epsilon, delta=delta, **terms)
 
 
 def test_reference_errors_of_randomized_response():
-    large = shoal.plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
+    large = planned(100, 10**6, delta=1e-6)
     assert option(large, "grr").errors.l2 <= 94
-    wide = shoal.plan(epsilon=1, delta=1e-6, n=10**5, categories=1000)
+    wide = planned(1000, 10**5, delta=1e-6)
     assert option(wide, "grr").errors.l2 <= 270
 
 
 def test_delta_is_well_below_one_over_n_unless_given():
     for n, delta in ((1000, 1e-6), (10**5, 1e-6), (10**6, 1e-7)):
-        found = shoal.plan(epsilon=1, n=n, categories=2, local_epsilon_cap=1.5)
-        assert found.question.delta == pytest.approx(delta)
-        assert found.guarantee.delta == found.question.delta
+        found = planned(2, n, local_epsilon=1.5)
+        assert found.budget.delta == pytest.approx(delta)
+        assert found.guarantee.delta == found.budget.delta
         assert found.warnings == ()
-    assert shoal.plan(epsilon=1, n=10**6, categories=2, delta=1e-6).question.delta == 1e-6
+    assert planned(2, 10**6, delta=1e-6).budget.delta == 1e-6
 
 
 def test_the_options_are_a_data_frame():
-    plan = shoal.plan(epsilon=1, n=1000, categories=3, messages_cap=2)
+    plan = planned(3, 1000, messages=2)
     frame = plan.to_polars()
     assert frame["name"].to_list() == [each.name for each in plan.options]
     assert frame["l2"][0] == plan.recommended.errors.l2
@@ -48,14 +73,14 @@ def option(plan, name):
 
 
 def test_shuffling_comes_close_to_a_trusted_curator_and_far_from_none():
-    plan = shoal.plan(epsilon=1, delta=1e-6, n=10**6, categories=100)
+    plan = planned(100, 10**6, delta=1e-6)
     best = plan.recommended.errors.l2
     assert best <= 3.5 * plan.central.l2
     assert best <= plan.local.l2 / 100
 
 
 def test_every_option_keeps_the_target_by_its_own_law():
-    plan = shoal.plan(epsilon=0.5, delta=1e-7, n=20_000, categories=30, honest_fraction=0.9)
+    plan = planned(30, 20_000, epsilon=0.5, delta=1e-7, honest_fraction=0.9)
     assert plan.guarantee.epsilon <= 0.5 * (1 + 1e-9)
     assert plan.guarantee.n == 18_000
     for each in plan.options:
@@ -66,7 +91,7 @@ def test_every_option_keeps_the_target_by_its_own_law():
 
 
 def test_a_cap_is_kept():
-    plan = shoal.plan(epsilon=1, n=10**5, categories=100, local_epsilon_cap=2)
+    plan = planned(100, 10**5, local_epsilon=2)
     assert all(each.local_epsilon <= 2 for each in plan.options if each.randomizer)
     assert plan.guarantee.epsilon < 1
 
@@ -94,7 +119,7 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case, 
     k = int(rng.integers(5, 60))
     epsilon = float(rng.uniform(0.3, 2.0))
     cap = None if case % 2 else float(rng.uniform(0.5, 4.0))
-    plan = shoal.plan(epsilon=epsilon, n=n, categories=k, local_epsilon_cap=cap)
+    plan = planned(k, n, epsilon=epsilon, local_epsilon=cap)
     values = np.sort(rng.integers(0, k, size=n))
     truth = np.bincount(values, minlength=k) / n
     source = randomness.simulated(case)
@@ -109,17 +134,27 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case, 
             assert mine <= theirs * (1 + close)
 
 
-@pytest.mark.parametrize("kind", [{"bounds": (0.0, 5.0)}, {"dimension": 10}, {"categories": 20}])
-def test_every_kind_of_plan_survives_the_disk(tmp_path, kind):
-    plan = shoal.plan(epsilon=1, n=10_000, **kind)
+@pytest.mark.parametrize(
+    "asked", [shoal.Number("x", 0.0, 5.0), shoal.Vector("v", 10), shoal.Choice("c", 20)]
+)
+def test_every_kind_of_plan_survives_the_disk(tmp_path, asked):
+    plan = shoal.plan(asked, epsilon=1, n=10_000)
     plan.save(tmp_path / "plan.json")
     again = shoal.Plan.load(tmp_path / "plan.json")
     assert [each.randomizer for each in again.options] == [each.randomizer for each in plan.options]
 
 
+@pytest.mark.parametrize("each", [False, True])
+def test_a_plan_of_several_reports_is_the_same_on_the_disk(tmp_path, each):
+    asked = [shoal.Choice("c", 5), shoal.Choices("m", ["a", "b"]), shoal.Scale("s", 1, 5)]
+    plan = shoal.plan(asked, epsilon=1, n=10_000, limits=shoal.Limits(each=each))
+    plan.save(tmp_path / "plan.json")
+    assert shoal.Plan.load(tmp_path / "plan.json").to_dict() == plan.to_dict()
+
+
 def test_asking_fewer_people_is_never_more_accurate():
-    everybody = shoal.plan(epsilon=1, n=10**5, categories=20)
-    tenth = shoal.plan(epsilon=1, n=10**5, categories=20, participation=0.1)
+    everybody = planned(20, 10**5)
+    tenth = planned(20, 10**5, participation=0.1)
     assert tenth.recommended.errors.l2 > everybody.recommended.errors.l2
     # Sampling alone: a tenth of the people, every count scaled up by ten.
     sampling = math.sqrt(10**5 * 9 * (1 - 1 / 20))
@@ -127,25 +162,31 @@ def test_asking_fewer_people_is_never_more_accurate():
 
 
 def test_a_plan_survives_the_disk(tmp_path):
-    plan = shoal.plan(epsilon=1, n=10**5, categories=50)
+    plan = planned(50, 10**5)
     plan.save(tmp_path / "plan.json")
     again = shoal.Plan.load(tmp_path / "plan.json")
     assert again.randomizer == plan.randomizer
-    assert again.question == plan.question
+    assert (again.questions, again.n, again.budget) == (plan.questions, plan.n, plan.budget)
     assert again.guarantee.epsilon == plan.guarantee.epsilon
-    assert json.loads((tmp_path / "plan.json").read_text())["recommended"] == "grr"
+    stored = json.loads((tmp_path / "plan.json").read_text())
+    assert stored["questions"][0]["reports"][0]["recommended"] == "grr"
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda plan: plan["options"][0]["randomizer"].update(epsilon=9.0), "stated local epsilon"),
-        (lambda plan: plan["question"].update(local_epsilon_cap=0.5), "cap"),
-        (lambda plan: plan["question"].update(n=100), "keeps its epsilon"),
+        (
+            lambda plan: plan["questions"][0]["reports"][0]["options"][0]["randomizer"].update(
+                epsilon=9.0
+            ),
+            "stated local epsilon",
+        ),
+        (lambda plan: plan["limits"].update(local_epsilon=0.5), "cap"),
+        (lambda plan: plan.update(n=100), "keeps its epsilon"),
     ],
 )
 def test_nothing_in_a_file_is_believed(tmp_path, change, says):
-    plan = shoal.plan(epsilon=1, n=10**5, categories=50, local_epsilon_cap=6)
+    plan = planned(50, 10**5, local_epsilon=6)
     stored = plan.to_dict()
     change(stored)
     (tmp_path / "plan.json").write_text(json.dumps(stored))
@@ -159,10 +200,7 @@ def test_a_missing_plan_is_said(tmp_path):
 
 
 def test_a_cap_that_binds_is_said():
-    assert (
-        "cap on ε0 binds"
-        in shoal.plan(epsilon=1, n=10**5, categories=20, local_epsilon_cap=2).reason
-    )
+    assert "cap on ε0 binds" in planned(20, 10**5, local_epsilon=2).reason
 
 
 @pytest.mark.parametrize(
@@ -173,18 +211,21 @@ def test_a_cap_that_binds_is_said():
         "nonsense",
         '{"format": 99}',
         '{"format": 1}',
-        QUESTION + '"options": [], "reason": ""}',
-        QUESTION + '"options": "abc", "reason": ""}',
+        '{"format": 2}',
+        STORED,
+        STORED.replace('"options": []', '"options": "abc"'),
+        STORED.replace('"questions": [', '"questions": [], "more": ['),
+        STORED.replace('"questions": [', '"questions": [3, '),
     ],
 )
 def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(shoal.InvalidArgumentError, match=r"plan|option"):
+    with pytest.raises(shoal.InvalidArgumentError, match=r"plan|option|question"):
         shoal.Plan.load(tmp_path / "plan.json")
 
 
 def test_another_option_can_be_chosen():
-    plan = shoal.plan(epsilon=1, n=10**5, categories=50)
+    plan = planned(50, 10**5)
     other = plan.choose("hadamard")
     assert other.randomizer.name == "hadamard"
     assert {each.name for each in other.options} == {each.name for each in plan.options}
@@ -194,20 +235,21 @@ def test_another_option_can_be_chosen():
 
 @pytest.mark.slow
 def test_the_inverse_problems():
-    n = required_n_for(0.01, epsilon=1.0, categories=20)
-    plan = shoal.plan(epsilon=1.0, n=n, categories=20)
+    asked = shoal.Choice("c", 20)
+    n = required_n_for(0.01, asked, epsilon=1.0)
+    plan = planned(20, n)
     assert plan.recommended.errors.l2 / n <= 0.01
-    fewer = shoal.plan(epsilon=1.0, n=int(n * 0.98), categories=20)
+    fewer = planned(20, int(n * 0.98))
     assert fewer.recommended.errors.l2 / int(n * 0.98) > 0.01
-    epsilon = required_epsilon_for(0.005, n=20_000, categories=20)
-    assert shoal.plan(epsilon=epsilon, n=20_000, categories=20).recommended.errors.l2 <= 100.001
+    epsilon = required_epsilon_for(0.005, asked, n=20_000)
+    assert planned(20, 20_000, epsilon=epsilon).recommended.errors.l2 <= 100.001
 
 
 def test_numbers_and_vectors_have_plans_too():
-    numbers = shoal.plan(epsilon=1, n=10_000, bounds=(0, 10))
+    numbers = shoal.plan(shoal.Number("x", 0, 10), epsilon=1, n=10_000)
     assert numbers.guarantee.epsilon <= 1 + 1e-9
     assert numbers.recommended.errors.l2 < 1000
-    vectors = shoal.plan(epsilon=1, n=10_000, dimension=20)
+    vectors = shoal.plan(shoal.Vector("v", 20), epsilon=1, n=10_000)
     assert vectors.guarantee.epsilon <= 1 + 1e-9
 
 
@@ -225,7 +267,7 @@ def test_the_expected_largest_error_is_that_of_independent_normals():
 def test_the_largest_error_of_two_answers_is_that_of_collections(name):
     """The errors of both are one, or they are two: what is largest is measured."""
     n = 2000
-    plan = shoal.plan(epsilon=1, n=n, categories=2, messages_cap=None).choose(name)
+    plan = planned(2, n, messages=math.inf).choose(name)
     device, source, found = plan.randomizer, randomness.simulated(4), []
     for _ in range(300):
         reports = device.randomize(np.arange(n) % 2, randomness=source)
@@ -238,26 +280,71 @@ def test_the_central_floor_is_discrete_laplace_noise_of_sensitivity_two():
     rng = np.random.default_rng(1)
     a = math.exp(-0.5)
     noise = rng.geometric(1 - a, 10**6) - rng.geometric(1 - a, 10**6)
-    assert central(1, 1.0).cell == pytest.approx(noise.std(), rel=0.01)
+    assert central(1, 2, 1.0).cell == pytest.approx(noise.std(), rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"epsilon": 1, "n": 100}, "exactly one of"),
-        ({"epsilon": 1, "n": 100, "categories": 3, "dimension": 3}, "exactly one of"),
-        ({"epsilon": 1, "n": 100, "categories": 1}, "categories"),
-        ({"epsilon": 0, "n": 100, "categories": 3}, "epsilon"),
-        ({"epsilon": 1, "n": 0, "categories": 3}, "n"),
-        ({"epsilon": 1, "n": 100, "bounds": (1, 1)}, "low < high"),
-        ({"epsilon": 1, "n": 100, "categories": 3, "local_epsilon_cap": -1}, "local_epsilon_cap"),
+        (lambda: shoal.plan([], epsilon=1, n=100), "at least one question"),
+        (lambda: shoal.plan(3, epsilon=1, n=100), "a question such as Choice"),
+        (lambda: planned(1, 100), "labels"),
+        (lambda: planned(3, 100, epsilon=0), "epsilon"),
+        (lambda: planned(3, 0), "n=0"),
+        (lambda: shoal.Number("x", 1, 1), "low < high"),
+        (lambda: planned(3, 100, local_epsilon=-1), "local_epsilon"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(asked, says):
     with pytest.raises(shoal.InvalidArgumentError, match=says):
-        shoal.plan(**asked)
+        asked()
+
+
+def test_a_question_is_asked_once():
+    twice = [shoal.Choice("c", 3), shoal.Number("c", 0, 1)]
+    with pytest.raises(shoal.InvalidArgumentError, match="every question, or column, once"):
+        shoal.plan(twice, epsilon=1, n=100)
 
 
 def test_a_crowd_that_needs_hardly_any_noise_has_a_plan_for_numbers():
-    best = shoal.plan(epsilon=3, n=10**6, bounds=(0.0, 1.0))
+    best = shoal.plan(shoal.Number("x", 0.0, 1.0), epsilon=3, n=10**6)
     assert best.recommended.errors is not None
+
+
+# ------------------------------------------------------------------------- plans of version 0.2
+
+OLD = json.loads((ROOT / "tests" / "recorded" / "plans_of_0_2.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("stored", OLD.values(), ids=OLD)
+def test_plans_that_version_0_2_saved_are_read(stored, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(stored))
+    plan = Plan.load(path)
+    assert plan.recommended.name == stored["recommended"]
+    assert plan.randomizer.described() == stored["options"][0]["randomizer"]
+    for name in ("epsilon", "delta", "n"):
+        assert getattr(plan.guarantee, name) == pytest.approx(stored["guarantee"][name], rel=1e-12)
+    again = Plan.from_dict(json.loads(json.dumps(plan.to_dict())))
+    assert again.to_dict() == plan.to_dict()
+
+
+def test_a_plan_of_version_0_2_runs_as_it_did():
+    plan = Plan.from_dict(OLD["answers"])
+    table = {"color": ["red", "blue", "teal", "grey"] * 2_500}
+    result = shoal.run(table, shoal.Choice("color"), plan=plan)
+    assert result.only.randomizer == plan.randomizer
+    assert result.guarantee.epsilon == plan.guarantee.epsilon
+
+
+def test_a_plan_of_version_0_2_that_does_not_keep_its_epsilon_is_refused():
+    weak = json.loads(json.dumps(OLD["answers"]))
+    for option in weak["options"]:
+        option["randomizer"]["epsilon"] = option["local_epsilon"] = 7.0
+    with pytest.raises(shoal.InvalidArgumentError, match="keeps its epsilon 1"):
+        Plan.from_dict(weak)
+
+
+def test_plans_of_a_later_format_are_refused():
+    with pytest.raises(shoal.InvalidArgumentError, match="a later version wrote it"):
+        Plan.from_dict(OLD["answers"] | {"format": 3})

@@ -20,6 +20,12 @@ from shoal.questions.domains import Ball, Interval
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
+def planned(dimension, n, norm=None, *, messages=None, **crowd):
+    """A plan for vectors of so many people, who may send so many messages."""
+    terms = {"crowd": shoal.Crowd(**crowd), "limits": shoal.Limits(messages=messages)}
+    return shoal.plan(shoal.Vector("v", dimension, norm), **TARGET, n=n, **terms)
+
+
 def smallest(plan):
     """The option with the smallest predicted error, 2 % aside."""
     possible = [option.errors.l2 for option in plan.options if option.errors is not None]
@@ -27,7 +33,7 @@ def smallest(plan):
 
 
 def test_many_people_and_few_coordinates_split():
-    plan = shoal.plan(**TARGET, n=10**5, dimension=16, norm=5.0, messages_cap=200)
+    plan = planned(16, 10**5, 5.0, messages=200)
     assert plan.recommended.name == "split-and-mix-vectors"
     assert plan.recommended.messages <= 200
     assert smallest(plan)
@@ -38,7 +44,7 @@ def test_many_people_and_few_coordinates_split():
 
 
 def test_few_people_and_many_coordinates_do_not():
-    plan = shoal.plan(**TARGET, n=1000, dimension=100, norm=1.0, messages_cap=None)
+    plan = planned(100, 1000, 1.0, messages=math.inf)
     assert plan.recommended.name == "privunit"
     assert smallest(plan)
     other = plan.choose("split-and-mix-vectors").recommended
@@ -46,29 +52,28 @@ def test_few_people_and_many_coordinates_do_not():
 
 
 def test_the_cap_is_kept_and_said():
-    plan = shoal.plan(**TARGET, n=10**5, dimension=16, norm=5.0, messages_cap=100)
+    plan = planned(16, 10**5, 5.0, messages=100)
     assert plan.recommended.name == "privunit"
     (split,) = [option for option in plan.options if option.name == "split-and-mix-vectors"]
     assert split.randomizer is None
     assert "over the cap of 100" in split.remark
     assert "split-and-mix-vectors" not in {
-        option.name for option in shoal.plan(**TARGET, n=10**5, dimension=16, norm=5.0).options
+        option.name for option in planned(16, 10**5, 5.0).options
     }
 
 
 def test_a_norm_scales_every_error():
-    asked = {**TARGET, "n": 5000, "dimension": 3, "messages_cap": 50}
-    one, five = shoal.plan(**asked, norm=1.0), shoal.plan(**asked, norm=5.0)
+    one, five = (planned(3, 5000, norm, messages=50) for norm in (1.0, 5.0))
     for name in ("privunit", "privunitg", "split-and-mix-vectors"):
         small, large = (plan.choose(name).recommended.errors.l2 for plan in (one, five))
         assert large == pytest.approx(5 * small, rel=1e-6)
 
 
 def test_vectors_of_length_one_need_no_further_coordinate():
-    plan = shoal.plan(**TARGET, n=5000, dimension=3, messages_cap=50)
+    plan = planned(3, 5000, messages=50)
     assert plan.choose("privunit").randomizer.dimension == 3
     assert plan.choose("split-and-mix-vectors").randomizer.bound == pytest.approx(math.sqrt(3))
-    lifted = shoal.plan(**TARGET, n=5000, dimension=3, norm=1.0, messages_cap=50)
+    lifted = planned(3, 5000, 1.0, messages=50)
     assert lifted.choose("privunit").randomizer.inner.dimension == 4
     assert lifted.choose("split-and-mix-vectors").randomizer.dimension == 3
 
@@ -76,15 +81,16 @@ def test_vectors_of_length_one_need_no_further_coordinate():
 @pytest.mark.parametrize("name", ["privunit", "split-and-mix-vectors"])
 def test_a_plan_is_what_devices_and_analyzer_need(name, tmp_path):
     n, norm = 3000, 2.0
-    plan = shoal.plan(**TARGET, n=n, dimension=3, norm=norm, messages_cap=50).choose(name)
+    plan = planned(3, n, norm, messages=50).choose(name)
     plan.save(tmp_path / "plan.json")
     plan = Plan.load(tmp_path / "plan.json")
-    assert plan.question.domain == Ball(dimension=3, norm=norm)
+    domain = plan.only.settled.domain
+    assert domain == Ball(dimension=3, norm=norm)
     rows = np.random.default_rng(2).normal([0.5, -0.5, 0.0], 0.5, (n, 3))
-    short = shortened(rows, plan.question.domain)
+    short = shortened(rows, domain)
     source = randomness.simulated(4)
     batch = shoal.shuffle(plan.randomizer.randomize(short, randomness=source), randomness=source)
-    found = plan.estimate(batch)
+    found = plan.randomizer.estimate(batch)
     truth = short.mean(axis=0)
     assert found.mean.shape == (3,)
     assert (np.abs(found.mean - truth) < 7 * found.standard_errors).all()
@@ -96,15 +102,15 @@ def test_a_plan_is_what_devices_and_analyzer_need(name, tmp_path):
     ("change", "says"),
     [
         ({"norm": 3.0}, "for what the plan asks"),
-        ({"dimension": 4}, "for what the plan asks"),
+        ({"coordinates": 4}, "for what the plan asks"),
         ({"norm": None}, "for what the plan asks"),
         ({"norm": -1.0}, "norm > 0"),
     ],
 )
 def test_nothing_about_vectors_in_a_file_is_believed(change, says):
-    plan = shoal.plan(**TARGET, n=3000, dimension=3, norm=2.0, messages_cap=50)
+    plan = planned(3, 3000, 2.0, messages=50)
     stored = json.loads(json.dumps(plan.to_dict()))
-    stored["question"].update(change)
+    stored["questions"][0]["question"].update(change)
     with pytest.raises(shoal.InvalidArgumentError, match=says):
         Plan.from_dict(stored)
 
@@ -112,20 +118,19 @@ def test_nothing_about_vectors_in_a_file_is_believed(change, says):
 @pytest.mark.parametrize("norm", [0, -2.0, math.inf, math.nan])
 def test_a_norm_is_a_length(norm):
     with pytest.raises(shoal.InvalidArgumentError, match="norm > 0"):
-        shoal.plan(**TARGET, n=100, dimension=3, norm=norm)
-    with pytest.raises(shoal.InvalidArgumentError, match=r"with dimension|norm > 0"):
-        shoal.plan(**TARGET, n=100, categories=3, norm=norm)
+        shoal.Vector("v", 3, norm)
+    with pytest.raises(shoal.InvalidArgumentError, match="norm > 0"):
+        shoal.Vector("v", ["x", "y"], norm)
 
 
 def test_people_who_stay_away_cost_accuracy_of_vectors_too():
-    asked = {**TARGET, "n": 20_000, "dimension": 3, "norm": 2.0}
-    all_of_them, half = shoal.plan(**asked), shoal.plan(**asked, participation=0.5)
+    all_of_them, half = (planned(3, 20_000, 2.0, participation=part) for part in (1.0, 0.5))
     sampling = 2.0 * math.sqrt(20_000)  # of vectors 2 long, every other one missing
     assert half.recommended.errors.l2 > max(sampling, all_of_them.recommended.errors.l2)
 
 
 def test_the_text_of_a_plan_is_a_table():
-    plan = shoal.plan(**TARGET, n=5000, dimension=3, norm=1.0, messages_cap=50)
+    plan = planned(3, 5000, 1.0, messages=50)
     title, head, *lines = str(plan).splitlines()
     assert title.startswith("Run split-and-mix-vectors with ")
     assert head.startswith("randomizer")
@@ -140,8 +145,10 @@ def test_the_text_of_a_plan_is_a_table():
 @pytest.fixture(scope="module")
 def sums():
     """Plans for the same thousand people, who may send more and more."""
-    asked = {**TARGET, "n": 1000, "bounds": (0.0, 1.0)}
-    return {cap: shoal.plan(**asked, messages_cap=cap) for cap in (1, 6, 20)}
+    asked, caps = shoal.Number("v", 0.0, 1.0), (1, 6, 20)
+    return {
+        cap: shoal.plan(asked, **TARGET, n=1000, limits=shoal.Limits(messages=cap)) for cap in caps
+    }
 
 
 def test_sums_take_the_best_that_the_cap_allows(sums):
@@ -166,7 +173,7 @@ def test_a_near_central_sum_in_a_plan_keeps_its_promises(sums, tmp_path):
     sums_off = []
     for _ in range(60):
         sent = plan.randomizer.randomize(values, randomness=source)
-        sums_off.append(plan.estimate(plan.randomizer.tally(sent)).sum - values.sum())
+        sums_off.append(plan.randomizer.estimate(plan.randomizer.tally(sent)).sum - values.sum())
     predicted = plan.recommended.errors.l2
     assert abs(np.mean(sums_off)) < 5.5 * predicted / math.sqrt(60)
     assert np.std(sums_off) < predicted * (1 + 5.5 / math.sqrt(120))
@@ -177,10 +184,9 @@ def test_a_run_takes_what_the_plan_recommends(sums, cap):
     values = np.random.default_rng(4).uniform(0, 1, 1000)
     found = shoal.run(
         pl.DataFrame({"v": values}),
-        column="v",
-        bounds=(0.0, 1.0),
+        shoal.Number("v", 0.0, 1.0),
         epsilon=1.0,
-        messages_cap=cap,
+        limits=shoal.Limits(messages=cap),
         randomness=randomness.simulated(cap),
     )
     assert found.randomizer == sums[cap].randomizer

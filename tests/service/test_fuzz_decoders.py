@@ -118,7 +118,7 @@ def one_message(name):
     def decode(data):
         width = device.message_bytes
         rows = np.frombuffer(data[: len(data) // width * width], np.uint8).reshape(-1, width)
-        kept = rows[device.admissible(rows)]
+        kept = rows[device.codec.admissible(rows)]
         assert len(kept) <= len(rows)
         if len(kept):
             cells_of(device, kept)

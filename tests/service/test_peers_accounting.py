@@ -172,8 +172,9 @@ def test_no_sum_of_indicators_is_above_what_is_claimed():
                 assert law[cover + 1 :].sum() <= claimed * (1 + 1e-9) + 1e-15
 
 
-def test_the_guarantee_of_a_hub_pays_for_its_crowd():
+def test_the_guarantee_of_a_hub_pays_for_its_crowd(monkeypatch):
     """δ has (1 + e^ε) times the probability of an overflow: more than 1e-4 for cover 5."""
+    free_sealing(monkeypatch)
     graph, gentle = hub_of_leaves(), shoal.RandomizedResponse(k=4, epsilon=1.0)
     free = PeerSurvey(rounds=40)
     conditions = known(graph, free)

@@ -221,15 +221,17 @@ def test_nothing_is_lost_or_counted_twice_whatever_gets_lost(kind, data):
 
     n = 6
     survey = SURVEYS[kind]
-    network, collector, _ = network_of(circulant(n, 2), survey=survey, loses=loses)
-    for number in range(1, survey.rounds + 1):
-        network.walk(number)
-    stranded = sum(
-        parcel.onward is not None
-        for peer in network.peers
-        for parcel in [*peer._held, *(transfer.parcel for transfer in peer._sent.values())]
-    )
-    result = collected(network, collector, n, rounds=60)
+    with pytest.MonkeyPatch.context() as patched:
+        free_sealing(patched)
+        network, collector, _ = network_of(circulant(n, 2), survey=survey, loses=loses)
+        for number in range(1, survey.rounds + 1):
+            network.walk(number)
+        stranded = sum(
+            parcel.onward is not None
+            for peer in network.peers
+            for parcel in [*peer._held, *(transfer.parcel for transfer in peer._sent.values())]
+        )
+        result = collected(network, collector, n, rounds=60)
     arrived = counts(result.batch, n)
     assert arrived.max() <= 1
     assert result.rejected == 0
@@ -238,7 +240,8 @@ def test_nothing_is_lost_or_counted_twice_whatever_gets_lost(kind, data):
         assert arrived.tolist() == [1] * n
 
 
-def test_the_killed_cost_what_they_held():
+def test_the_killed_cost_what_they_held(monkeypatch):
+    free_sealing(monkeypatch)
     n = 30
     survey = PeerSurvey(rounds=8)
     for seed in range(5):

@@ -41,19 +41,19 @@ def run(n, survey, *, tap=None, **conditions):
     )
 
 
-def test_a_hundred_peers_on_sockets():
+def test_many_peers_on_sockets():
     seen = []
     outcome = run(
-        100,
+        60,
         PeerSurvey(rounds=16, submission_rounds=4),
         offline=0.2,
         seed=1,
         tap=lambda sender, to, frame: seen.append((sender, to, frame)),
     )
-    assert outcome.arrived >= 99
-    assert counts(outcome.batch, 100).max() == 1
+    assert outcome.arrived >= 59
+    assert counts(outcome.batch, 60).max() == 1
     assert outcome.duplicates == outcome.rejected == 0
-    assert sum(outcome.loads) == 100
+    assert sum(outcome.loads) == 60
     frames = [frame for _, _, frame in seen]
     assert len(frames) == 2 * (outcome.moves + outcome.arrived)
     assert len(set(frames)) == len({frame[2:34] for frame in frames}) == len(frames)

@@ -21,6 +21,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.registry import protocol
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
 from shoal.sealing import KeyPair, MalformedError, NotOpenableError, canonical
 from shoal.service.admission import Invited, Open, OpenFraction
 from shoal.service.batch_file import BatchFile
@@ -29,7 +30,7 @@ from shoal.service.client.errors import ClientError
 from shoal.service.client.randomize import table_values, values_of
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.survey import NONE, Batches, Party, Question, Survey
-from shoal.service.survey.design import Design, QuestionDesign
+from shoal.service.survey.design import Design, Field
 from shoal.service.survey.promise import Terms, promised
 from shoal.service.wire import Wire
 from shoal.web.downloads import FILES
@@ -181,8 +182,8 @@ def test_more_questions_and_reports_cost_more_and_a_crowd_helps():
 
 def test_a_design_spends_the_whole_budget_by_weight():
     parts = [
-        QuestionDesign(name="a", text="A?", answers=("x", "y"), weight=2.0, choose="grr"),
-        QuestionDesign(name="b", text="B?", answers=("x", "y"), choose="grr"),
+        Choice("a", ["x", "y"], text="A?", weight=2.0, choose="grr"),
+        Choice("b", ["x", "y"], text="B?", choose="grr"),
     ]
     design = Design(
         epsilon=1.0,
@@ -203,10 +204,10 @@ def test_a_design_spends_the_whole_budget_by_weight():
     first, second = survey.devices
     assert first.local_epsilon > second.local_epsilon
     assert [each.answers[-1] for each in survey.questions] == [NONE, NONE]
-    with pytest.raises(InvalidArgumentError, match="answers or bounds"):
-        QuestionDesign(name="a", text="A?")
+    with pytest.raises(InvalidArgumentError, match="a list of answers for the question a"):
+        Field(Choice("a", text="A?"))
     with pytest.raises(InvalidArgumentError, match="which is added"):
-        QuestionDesign(name="a", text="A?", answers=("x", NONE))
+        Field(Choice("a", ["x", NONE], text="A?"))
 
 
 # ---------------------------------------------------------------------------------------- the wire
@@ -273,13 +274,16 @@ def test_sections_come_out_in_orders_that_have_nothing_to_do_with_each_other(mon
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_from_sealed_reports_to_one_result(tmp_path, store_urls, another_postgres_url, kind):
+def test_from_sealed_reports_to_one_result(
+    tmp_path, store_urls, another_postgres_url, kind, monkeypatch
+):
     urls = {"shuffler": store_urls[kind], "analyzer": f"sqlite:///{tmp_path / 'other.sqlite'}"}
     if kind == "postgresql":
         urls["analyzer"] = another_postgres_url
     analyzer = Analyzer(tmp_path / "analyzer", url=urls["analyzer"], now=shuffler_kit.NOW)
     second = RandomizedResponse(k=2, epsilon=1.0)
-    if kind == "sqlite":  # hundreds of slots each: once is enough
+    if kind == "sqlite":  # hundreds of slots each, which are not sealed for real as the others are
+        free_sealing(monkeypatch)
         second = protocol("near-central").calibrated(n=50, epsilon=2.0, delta=1e-6)
     devices = (TWICE[0], second)
     shuffler = shuffler_kit.made(

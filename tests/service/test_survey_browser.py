@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from factories import example
 from repository import ROOT
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import registry
+from shoal.questions.domains import Cells
 from shoal.sealing import SUITES
 from shoal.service.admission import Open
 from shoal.service.survey import Batches, Question, Survey
@@ -60,7 +62,7 @@ def rows_of_bits(epsilon):
         delta=1e-6,
         batches=Batches(minimum=150, target=300, max_age=3600),
         admission=Open(dishonest=0),
-        categories=8,
+        domain=Cells(8),
         choose="unary",
     )
 
@@ -86,20 +88,15 @@ def test_an_epsilon_that_pages_allow_is_offered():
 
 
 def test_what_is_given_has_no_other_epsilon():
-    given = Design(**vars_of(rows_of_bits(LIMIT)), given=shoal.UnaryEncoding(k=8, epsilon=2.0))
+    given = replace(rows_of_bits(LIMIT), given=shoal.UnaryEncoding(k=8, epsilon=2.0))
     assert epsilon_in_browsers(given, allowed=LIMIT) is None
-
-
-def vars_of(design):
-    """The fields of a design, without the mechanism that is given."""
-    return {name: getattr(design, name) for name in design.__dataclass_fields__ if name != "given"}
 
 
 # One list of mechanisms.
 
 
 def test_every_mechanism_for_answers_or_numbers_is_in_one_of_two_lists():
-    by_sigma = set(registry.BY_SIGMA)
+    by_sigma = set(registry.names(local=False, several=False))
     wanted = set(registry.names("answers", "bits", "numbers")) - by_sigma
     assert sorted(SURVEYS) == sorted(wanted)
     assert not set(BROWSERS) & set(PYTHON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import pytest
@@ -12,6 +13,8 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.mechanisms.vectors import PrivUnit
+from shoal.questions.domains import Cells, Interval
+from shoal.questions.terms import Limits
 from shoal.service.admission import Open, OpenFraction
 from shoal.service.survey import Batches
 from shoal.service.survey.design import Design, expected_error, least_minimum
@@ -29,15 +32,14 @@ ABOUT = {
     "shuffler": SHUFFLER,
     "analyzer": ANALYZER,
 }
+FOUR = {"domain": Cells(4)}
+DUMMIES = {"choose": "dummies", "limits": Limits(messages=math.inf)}
 KINDS = [
-    {"categories": 4},
-    {"categories": 4, "admission": OpenFraction(dishonest=0.2), "participation": 0.3},
-    {"categories": 4, "choose": "dummies", "messages_cap": None},
-    pytest.param({"categories": 4, "reports_per_person": 2}, marks=pytest.mark.slow),
-    pytest.param(
-        {"categories": 4, "reports_per_person": 2, "choose": "dummies", "messages_cap": None},
-        marks=pytest.mark.slow,
-    ),
+    FOUR,
+    FOUR | {"admission": OpenFraction(dishonest=0.2), "participation": 0.3},
+    FOUR | DUMMIES,
+    pytest.param(FOUR | {"reports_per_person": 2}, marks=pytest.mark.slow),
+    pytest.param(FOUR | DUMMIES | {"reports_per_person": 2}, marks=pytest.mark.slow),
 ]
 
 
@@ -52,7 +54,7 @@ def test_the_promise_is_kept_and_used_up(kind):
 
 @pytest.mark.slow
 def test_numbers_are_planned_too():
-    design = Design(**WANTED, bounds=(0.0, 10.0), choose="duchi")
+    design = Design(**WANTED, domain=Interval(0.0, 10.0), choose="duchi")
     survey = design.survey(**ABOUT)
     assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
     assert (survey.device.low, survey.device.high) == (0.0, 10.0)
@@ -74,7 +76,7 @@ def test_errors_are_those_of_a_simulation():
 
 
 def test_a_cap_is_kept():
-    design = Design(**WANTED, categories=4, local_epsilon_cap=0.5, reports_per_person=2)
+    design = Design(**WANTED | FOUR, limits=Limits(local_epsilon=0.5), reports_per_person=2)
     assert design.device.local_epsilon <= 0.5
     assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).guarantee(600).epsilon < 1
 
@@ -82,24 +84,26 @@ def test_a_cap_is_kept():
 @pytest.mark.parametrize("choose", registry.names("answers", several=True, surveys=False))
 @pytest.mark.parametrize("cap", [1.5, 60.0])
 def test_a_cap_of_messages_is_kept_or_refused_for_every_mechanism(choose, cap):
-    design = Design(**WANTED, categories=4, choose=choose, messages_cap=cap)
+    design = Design(**WANTED | FOUR, choose=choose, limits=Limits(messages=cap))
     with suppress(UnreachableTargetError, InvalidArgumentError):  # to be refused is right, too
         assert design.device.messages <= cap
 
 
 def test_a_cap_that_only_a_survey_breaks_is_named():
     thousand = WANTED | {"batches": Batches(minimum=1000, target=2000, max_age=3600)}
-    design = Design(**thousand, categories=3, choose="near-central-robust", messages_cap=1.5)
-    assert design.plan.randomizer.messages <= 1.5
+    robust = {"choose": "near-central-robust", "limits": Limits(messages=1.5)}
+    design = Design(**thousand, **robust, domain=Cells(3))
+    assert design.ranking.randomizer.messages <= 1.5
     with pytest.raises(UnreachableTargetError, match=r"in a survey a person sends \d+"):
         _ = design.device
 
 
 @pytest.mark.slow
 def test_a_cap_of_messages_is_kept_for_several_reports_too():
-    several = {"reports_per_person": 2, "choose": "near-central-robust", "messages_cap": 1.5}
+    robust = {"choose": "near-central-robust", "limits": Limits(messages=1.5)}
+    several = robust | {"reports_per_person": 2}
     several["batches"] = Batches(minimum=20_000, target=20_000, max_age=3600)
-    assert Design(**WANTED | several, categories=3).device.messages <= 1.5
+    assert Design(**WANTED | several, domain=Cells(3)).device.messages <= 1.5
 
 
 def test_a_given_mechanism_is_taken_or_refused():
@@ -114,7 +118,7 @@ def test_a_given_mechanism_is_taken_or_refused():
 def test_too_few_people_are_told_so():
     few = Batches(minimum=3, target=3, max_age=1)
     with pytest.raises(UnreachableTargetError, match="nobody can hide 4 reports"):
-        Design(**WANTED | {"batches": few}, categories=4, reports_per_person=4)
+        Design(**WANTED | FOUR | {"batches": few}, reports_per_person=4)
 
 
 @pytest.mark.parametrize(

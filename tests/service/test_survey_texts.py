@@ -13,7 +13,7 @@ from factories import ANSWERS, example, several
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import visible
 from shoal.service.survey import Survey
-from shoal.service.survey.design import QuestionDesign
+from shoal.service.survey.design import Field
 from shoal.service.survey.document import SurveyFileError, read_survey
 from shoal.service.survey.texts import check_question, check_texts, similar
 
@@ -136,9 +136,9 @@ def test_no_other_answer_reads_as_that_of_those_who_skip_a_question(tmp_path, te
     with pytest.raises(SurveyFileError, match="added for those who skip it"):
         read_survey(file)
     with pytest.raises(InvalidArgumentError, match="added for those who skip it"):
-        QuestionDesign(name="q", text="?", answers=("a", text))
+        Field(shoal.Choice("q", ["a", text], text="?"))
     with pytest.raises(InvalidArgumentError, match=r"groups.*added for those who skip it"):
-        QuestionDesign(name="q", text="?", answers=("a", "b"), by="?", groups=("c", text))
+        Field(shoal.Choice("q", ["a", "b"], text="?").by("place", ["c", text], text="?"))
     assert Survey.from_bytes(wrong.to_bytes()) == wrong  # as stores do
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import shoal
 from factories import example
-from service.live import live, quick_directory
+from service.live import free_sealing, live, quick_directory
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, KeyPair, NotOpenableError, canonical
@@ -67,6 +67,12 @@ def service():
         yield made
 
 
+@pytest.fixture
+def light(monkeypatch):
+    """Thousands of messages that nobody tries to read: the first test seals them for real."""
+    free_sealing(monkeypatch)
+
+
 def mixed(service):
     """The batch that the shuffler has made, as a file."""
     store = service.shuffler.store
@@ -107,6 +113,7 @@ def test_from_devices_to_a_result(service):
     assert all(abs(count - PEOPLE / 4) < 7 * deviation for count in counts)
 
 
+@pytest.mark.usefixtures("light")
 def test_how_many_records_a_batch_has_does_not_depend_on_what_was_drawn(service):
     """The same for crowds that sent quite different numbers of messages, and no other message."""
     survey, store, nothing = service.survey, service.shuffler.store, 2 * DEVICE.k
@@ -126,6 +133,7 @@ def test_how_many_records_a_batch_has_does_not_depend_on_what_was_drawn(service)
     assert len(set(sent.values())) == 3
 
 
+@pytest.mark.usefixtures("light")
 def test_more_messages_than_any_honest_crowd_sends_are_filled_up_to_a_multiple(service):
     keys, full = service.keys(), sum(service.survey.records(PEOPLE))
     rows = np.full((PEOPLE, DEVICE.slots, 1), DEVICE.uneven.absent[0], dtype=np.uint8)
@@ -155,6 +163,7 @@ def worked(worker):
         pass
 
 
+@pytest.mark.usefixtures("light")
 def test_what_cannot_be_filled_or_mixed_waits_and_leaves_no_file(service, monkeypatch):
     reports, _ = sealed(service.survey, service.keys())
     service.post(reports)
@@ -178,6 +187,7 @@ def test_what_cannot_be_filled_or_mixed_waits_and_leaves_no_file(service, monkey
     assert mixed(service).header.records == sum(service.survey.records(PEOPLE))
 
 
+@pytest.mark.usefixtures("light")
 def test_what_a_killed_worker_leaves_is_garbage(service, monkeypatch):
     """Nothing is removed by who dies; the next worker makes the batch anew, and takes it away."""
     reports, _ = sealed(service.survey, service.keys())
@@ -202,6 +212,7 @@ def test_what_a_killed_worker_leaves_is_garbage(service, monkeypatch):
     assert mixed(service).header.records == sum(service.survey.records(PEOPLE))
 
 
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_either_database_keeps_how_many_reports_there_are(kind, store_urls, tmp_path, monkeypatch):
     shuffler = made(tmp_path / "shuffler", url=store_urls[kind], **OPEN)

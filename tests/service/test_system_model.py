@@ -71,7 +71,7 @@ RARE = ("withheld", "expired", "waiting", "refused", "lost leases", "asked again
 
 
 def test_on_sqlite(sqlite):
-    simulated(sqlite, sequences=8, steps=40)
+    simulated(sqlite, sequences=5, steps=40)
 
 
 def test_on_postgresql(postgresql):

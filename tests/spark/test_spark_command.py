@@ -65,6 +65,47 @@ def test_the_command_on_spark_is_the_command(lake, tmp_path):
     assert there.stderr == ""  # neither warnings nor Spark's own lines
 
 
+QUESTIONS = [
+    {"kind": "choices", "name": "aids", "labels": ["cane", "glasses"], "at_most": 1},
+    {"kind": "scale", "name": "mood", "low": 1, "high": 5, "weight": 2},
+    {"kind": "number", "name": "hours", "low": 0, "high": 24, "missing": "cell"},
+    {"kind": "choice", "name": "color", "groups": {"column": "n", "labels": ["1", "2"]}},
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--questions", "questions.json"),
+        ("--column", "aids", "--choices", "cane,glasses"),
+        ("--column", "hours", "--bounds", "0,24", "--drop-nulls", "--by", "n", "--groups", "1,2"),
+    ],
+    ids=["a file", "choices", "means by group"],
+)
+def test_questions_on_spark_are_those_of_the_command(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("questions.json").write_text(json.dumps(QUESTIONS))
+    aids, hours = ["cane", "cane;glasses", None, "; glasses"], ["7.5", None, "none", "8"]
+    table = {"aids": aids * 500, "hours": hours * 500, "color": COLORS}
+    people = pl.DataFrame(table).with_columns(
+        mood=1 + pl.int_range(pl.len()) % 5, n=1 + pl.int_range(pl.len()) % 2
+    )
+    Path("people").mkdir()
+    for part in range(2):
+        people[part::2].write_csv(f"people/{part}.csv")
+    words = (*words, "--epsilon", "2", "--json", "--compare-truth")
+    there, here = (shoal("run", "people", *words, *more) for more in (("--engine", "spark"), ()))
+    assert there.returncode == 0, there.stderr
+    found, known = (json.loads(done.stdout) for done in (there, here))
+    assert found["guarantee"] == known["guarantee"]
+    for one, two in zip(found["columns"], known["columns"], strict=True):
+        truths = (
+            {str(row.get("value", row.get("group"))): row["truth"] for row in each["estimates"]}
+            for each in (one, two)
+        )
+        assert next(truths) == pytest.approx(next(truths))
+
+
 def test_what_cannot_be_is_one_line(lake, tmp_path):
     words = ("--column", "color", "--epsilon", "1", "--engine", "spark")
     old = tmp_path / "bin" / "java"
@@ -118,16 +159,16 @@ for name, value in settings.items():
 spark = builder.getOrCreate()
 frame = spark.createDataFrame(people.to_pandas()).repartition(3)
 assert "connect" in type(frame).__module__
-there, here = (shoal.run(data, column="color", epsilon=1.0) for data in (frame, people))
+there, here = (shoal.run(data, "color", epsilon=1.0) for data in (frame, people))
 assert there.guarantee == here.guarantee, (there.guarantee, here.guarantee)
 assert there.columns[0].labels == here.columns[0].labels
 assert there.columns[0].n == here.columns[0].n
-own = {"column": "color", "epsilon": 1.0, "person": "who", "reports_per_person": 2}
-there, here = (shoal.run(data, **own) for data in (frame, people))
+own = {"epsilon": 1.0, "person": shoal.Person("who", reports=2)}
+there, here = (shoal.run(data, "color", **own) for data in (frame, people))
 assert there.guarantee == here.guarantee, (there.guarantee, here.guarantee)
 assert (there.n, there.labels) == (here.n, here.labels)
 many = frame.crossJoin(spark.range(10))
-found = shoal.heavy_hitters(many, column="color", epsilon=2.0, length=5)
+found = shoal.heavy_hitters(many, shoal.Text("color", length=5), epsilon=2.0)
 assert [item.label for item in found.items][:2] == ["red", "green"]
 
 place = tempfile.mkdtemp()
@@ -138,14 +179,14 @@ def leaking(batches):
         yield batch.slice(len(os.listdir(place)))  # every time more is lost
 
 other = frame.mapInArrow(leaking, frame.schema)
-for bad, column, bounds in ((frame, "colour", None), (other, "n", (0, 10))):
+for bad, asked in ((frame, "colour"), (other, shoal.Number("n", 0, 10))):
     try:
-        shoal.run(bad, column=column, bounds=bounds, epsilon=1.0)
+        shoal.run(bad, asked, epsilon=1.0)
     except InvalidArgumentError as error:
         assert "\\n" not in str(error)
         print(error)
     else:
-        raise AssertionError(column)
+        raise AssertionError(asked)
 spark.stop()
 """
 
@@ -173,7 +214,7 @@ for python, missing in json.loads(sys.argv[2]):
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.log.level", "OFF").getOrCreate()
     try:
-        shoal.run(spark.range(100).selectExpr("id % 2 as v"), column="v", epsilon=1.0)
+        shoal.run(spark.range(100).selectExpr("id % 2 as v"), "v", epsilon=1.0)
     except EngineError as error:
         assert f"has no {missing};" in str(error), str(error)
         assert "\\n" not in str(error) and "install shoal[spark]" in str(error), str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,12 @@ from scipy import stats
 
 import shoal
 from shoal import testing
-from shoal.engines import columns
-from shoal.engines.columns import Amounts, Choices, Counting
+from shoal.engines import columns, spark
+from shoal.engines.columns import Counting, Report
 from shoal.errors import EngineError, InvalidArgumentError
 from shoal.mechanisms.grid import Laplace
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.settled import settle
 from shoal.randomness import secure, simulated
 from spark_kit import spark_session
 
@@ -41,8 +43,12 @@ KINDS = {
 }
 TABLE = pl.DataFrame(KINDS)
 PEOPLE = 3000
-LARGE = {"epsilon": 3.0}
-SEVERAL = {"messages_cap": 100}
+AIDS, HALVES = ("glasses", "cane", "hearing aid"), (0.5, 1.0, -2.25)
+VISITS = tuple(dt.date(2020, 1, day) for day in (1, 2, 3))
+MOMENTS = tuple(dt.datetime(2020, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3))
+EPSILON, LARGE = {"epsilon": 1.0}, {"epsilon": 3.0}
+TRUE = EPSILON | {"compare_truth": True}
+SEVERAL = EPSILON | {"limits": shoal.Limits(messages=100)}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +78,7 @@ def people():
             "y": rng.normal(0.2, 0.3, PEOPLE),
             "old": np.arange(PEOPLE) % 2 == 0,
             "born": [dt.date(2020, 1, 1) + dt.timedelta(days=int(day)) for day in days],
+            **_answered(rng),
         }
     ).with_columns(
         pl.when(pl.int_range(PEOPLE) % 10 == 0).then(None).otherwise(pl.col("color")).alias("gaps"),
@@ -79,7 +86,27 @@ def people():
         (pl.col("color") + (pl.int_range(pl.len()).over("color") // 3).cast(pl.String)).alias(
             "who"
         ),
+        pl.col("color").map_elements(list, return_dtype=pl.List(pl.String)).alias("letters"),
     )
+
+
+def _answered(rng):
+    """Columns of several answers, of each kind, and of a scale and numbers, with gaps."""
+    chosen = [[i for i in range(3) if code >> i & 1] for code in rng.integers(0, 8, PEOPLE)]
+    kinds = {
+        "aids": [";".join(f" {AIDS[i]} " for i in each) for each in chosen],
+        "listed": [[*(AIDS[i] for i in each), "other"] for each in chosen],
+        "halves": [[*(HALVES[i] for i in each), NAN] for each in chosen],
+        "visits": [[VISITS[i] for i in each] for each in chosen],
+        "instants": [[MOMENTS[i] for i in each] for each in chosen],
+        "mood": rng.integers(0, 8, PEOPLE).tolist(),
+        "hours": [NAN if half > 50 else half / 2 for half in rng.integers(0, 60, PEOPLE)],
+    }
+    gaps = {"aids": 5, "listed": 6, "halves": 7, "visits": 8, "instants": 9, "mood": 4, "hours": 11}
+    return {
+        name: [None if i % gaps[name] == 0 else value for i, value in enumerate(values)]
+        for name, values in kinds.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -113,58 +140,46 @@ def test_what_is_no_number_is_refused_as_everywhere(table):
             columns.column(table, name).numeric_size()
     nested = table.selectExpr("array(1, 2) as v")
     with pytest.raises(InvalidArgumentError, match="a column of text, numbers or dates"):
-        shoal.run(nested, column="v", epsilon=1.0)
+        shoal.run(nested, "v", epsilon=1.0)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"column": "color", "epsilon": 1.0},
-        {"column": "gaps", "epsilon": 1.0},
-        {"column": "gaps", "epsilon": 1.0, "drop_nulls": True, "compare_truth": True},
-        {"column": "color", "categories": ["red", "green"], "epsilon": 1.0},
-        {"column": "color", "randomizer": "grr", "local_epsilon": 3.0, "honest_fraction": 0.9},
-        {"column": "color", "epsilon": 1.0, "messages_cap": 20, "choose": "zero-sum"},
-        {"column": "age", "bounds": (0, 100), "epsilon": 1.0, "compare_truth": True},
-        {"column": ["color", "age"], "bounds": {"age": (0, 100)}, "epsilon": 1.0},
-        {"columns": ["x", "y"], "norm": 1.0, "epsilon": 1.0, "compare_truth": True},
-        {"column": "color", "epsilon": 1.0, "choose": "near-central-lean"} | SEVERAL,
-        {"column": "age", "bounds": (0, 100), "bins": 10, "quantiles": 0.5, "epsilon": 1.0},
-        {"column": "born", "bins": "month", "bounds": ("2020-01-01", "2021-12-31"), "epsilon": 1.0},
-        {"column": "age", "bounds": (0, 100), "epsilon": 1.0, "choose": "gaussian"},
-        {"columns": ["x", "y"], "norm": 1.0, "epsilon": 1.0, "choose": "gaussian-vectors"},
-        {"column": "age", "bounds": (0, 100), "bins": 16, "tree": True, "epsilon": 1.0} | SEVERAL,
-        {"column": "color", "epsilon": 1.0, "person": "who"},
-        {"column": "color", "epsilon": 1.0, "person": "who", "reports_per_person": 4},
-        {"column": "color", "by": "old", "epsilon": 2.0, "compare_truth": True},
-        {"column": "age", "bounds": (0, 100), "bins": 4, "by": "gaps", "groups": ["red"]} | LARGE,
-        {"column": "old", "by": "color", "person": "who", "reports_per_person": 2} | LARGE,
-    ],
-    ids=[
-        "answers",
-        "nulls",
-        "dropped",
-        "list",
-        "randomizer",
-        "messages",
-        "numbers",
-        "two",
-        "vector",
-        "near-central",
-        "bins",
-        "dates",
-        "gaussian",
-        "gaussian vector",
-        "tree",
-        "persons",
-        "four reports",
-        "groups",
-        "bins in groups",
-        "persons in groups",
-    ],
-)
-def test_a_run_is_the_same_run(frame, people, options):
-    there, here = shoal.run(frame, **options), shoal.run(people, **options)
+COLOR, GAPS, OLD = shoal.Choice("color"), shoal.Choice("gaps"), shoal.Choice("old")
+AGE, PLACE = shoal.Number("age", 0, 100), shoal.Vector("place", ["x", "y"], 1.0)
+BORN = shoal.Bins("born", "2020-01-01", "2021-12-31", bins="month")
+CASES = {
+    "answers": ("color", EPSILON),
+    "nulls": ("gaps", EPSILON),
+    "dropped": (replace(GAPS, missing="drop"), TRUE),
+    "list": (shoal.Choice("color", ["red", "green"]), EPSILON),
+    "randomizer": (
+        COLOR,
+        {"mechanism": shoal.Named("grr", epsilon=3.0), "crowd": shoal.Crowd(honest_fraction=0.9)},
+    ),
+    "messages": (
+        replace(COLOR, choose="zero-sum"),
+        EPSILON | {"limits": shoal.Limits(messages=20)},
+    ),
+    "numbers": (AGE, TRUE),
+    "two": ([COLOR, AGE], EPSILON),
+    "vector": (PLACE, TRUE),
+    "near-central": (replace(COLOR, choose="near-central-lean"), SEVERAL),
+    "bins": (shoal.Bins("age", 0, 100, bins=10, quantiles=0.5), EPSILON),
+    "dates": (BORN, EPSILON),
+    "gaussian": (replace(AGE, choose="gaussian"), EPSILON),
+    "gaussian vector": (replace(PLACE, choose="gaussian-vectors"), EPSILON),
+    "tree": (shoal.Bins("age", 0, 100, bins=16, tree=True), SEVERAL),
+    "persons": (COLOR, EPSILON | {"person": "who"}),
+    "four reports": (COLOR, EPSILON | {"person": shoal.Person("who", reports=4)}),
+    "groups": (COLOR.by("old"), {"epsilon": 2.0, "compare_truth": True}),
+    "bins in groups": (shoal.Bins("age", 0, 100, bins=4).by("gaps", ["red"]), LARGE),
+    "persons in groups": (OLD.by("color"), LARGE | {"person": shoal.Person("who", reports=2)}),
+    "lists of persons": (shoal.Choices("letters", ["r", "g", "u"]), LARGE | {"person": "who"}),
+}
+
+
+@pytest.mark.parametrize(("asked", "terms"), CASES.values(), ids=CASES)
+def test_a_run_is_the_same_run(frame, people, asked, terms):
+    there, here = shoal.run(frame, asked, **terms), shoal.run(people, asked, **terms)
     assert there.guarantee == here.guarantee
     assert (there.notes, there.warnings) == (here.notes, here.warnings)
     for one, two in zip(there.columns, here.columns, strict=True):
@@ -176,12 +191,63 @@ def test_a_run_is_the_same_run(frame, people, options):
             assert (low <= high).all()
 
 
-def _apart(one, two):
-    """The distance of two estimates, and what it may be (once in 1e9)."""
+def _apart(one, two, chance=0.0):
+    """The distance of two estimates, and what it may be (once in 1e9).
+
+    ``chance`` is the standard deviation of what is drawn beside the noise.
+    """
     value = "frequencies" if hasattr(one, "frequencies") else "mean"
     error = "standard_errors" if hasattr(one, "standard_errors") else "standard_error"
     distance = np.abs(np.atleast_1d(getattr(one, value)) - np.atleast_1d(getattr(two, value)))
-    return distance, 6.1 * np.hypot(getattr(one, error), getattr(two, error)) + 1e-12
+    noise = np.hypot(getattr(one, error), getattr(two, error))
+    return distance, 6.1 * np.hypot(noise, chance) + 1e-7
+
+
+HOURS, MOOD = shoal.Number("hours", 0, 24, missing="cell"), shoal.Scale("mood", 1, 5)
+LISTED = shoal.Choices("listed", AIDS)
+TRUTHFUL = {"mechanism": shoal.Named("grr", epsilon=30.0)}
+KINDS_OF_QUESTIONS = {
+    "separated": (shoal.Choices("aids", AIDS), TRUTHFUL),
+    "lists": (LISTED, TRUTHFUL),
+    "one at most": (replace(LISTED, at_most=1), TRUTHFUL),
+    "slots": (replace(LISTED, at_most=2), {"mechanism": RandomizedResponse(k=4, epsilon=30.0)}),
+    "sets": (LISTED, {"mechanism": RandomizedResponse(k=8, epsilon=30.0)}),
+    "real numbers": (shoal.Choices("halves", HALVES, missing="drop"), TRUTHFUL),
+    "days": (shoal.Choices("visits", VISITS), TRUTHFUL),
+    "instants": (shoal.Choices("instants", pl.Series(MOMENTS).cast(pl.String).to_list()), TRUTHFUL),
+    "scale": (MOOD, TRUTHFUL),
+    "scale in groups": (replace(MOOD, missing="drop").by("gaps", ["red", "green"]), TRUTHFUL),
+    "missing numbers": (HOURS, TRUTHFUL),
+    "missing numbers in groups": (HOURS.by("gaps"), TRUTHFUL),
+    "numbers in groups": (replace(HOURS, missing="drop").by("old", [True]), TRUTHFUL),
+    "choices in groups": (GAPS.by("mood", public=True), TRUTHFUL),
+    "two lists of a column": (
+        [shoal.Choice("color", ["red", "green"]), OLD.by("color", ["blue"])],
+        TRUTHFUL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "truthful"), KINDS_OF_QUESTIONS.values(), ids=KINDS_OF_QUESTIONS)
+def test_every_kind_of_question_has_the_same_law(frame, people, asked, truthful):
+    """By a plan; and by devices that never lie, which tell whatever is read otherwise."""
+    for terms in (LARGE, truthful):
+        there, here = (
+            shoal.run(data, asked, compare_truth=True, **terms) for data in (frame, people)
+        )
+        assert there.guarantee == here.guarantee
+        assert (there.notes, there.warnings) == (here.notes, here.warnings)
+        for one, two in zip(there.columns, here.columns, strict=True):
+            assert (one.labels, one.n, one.guarantee) == (two.labels, two.n, two.guarantee)
+            assert (one.randomizer, one.kind) == (two.randomizer, two.kind)
+            assert one.truth == pytest.approx(two.truth)
+            # Numbers are rounded at random, and of too many answers some are drawn.
+            drawn = one.kind.startswith("mean") or getattr(asked, "at_most", 3) in {1, 2}
+            distance, most = _apart(one.estimate, two.estimate, drawn * np.sqrt(0.5 / PEOPLE))
+            assert (distance <= most).all()
+            for ours, theirs in zip(one.means, two.means, strict=True):
+                if None not in {ours.mean, theirs.mean}:
+                    assert np.less_equal(*_apart(ours, theirs)).all()
 
 
 def test_rows_of_a_person_are_chosen_alike_and_the_same_again(session, tmp_path):
@@ -222,8 +288,14 @@ def _polars_of(table):
 
 
 def test_a_plan_is_kept(frame):
-    plan = shoal.plan(epsilon=1.0, delta=1e-6, n=PEOPLE, categories=3)
-    assert shoal.run(frame, column="color", plan=plan).guarantee.epsilon <= 1.0 + 1e-6
+    plan = shoal.plan(shoal.Choice("color", 3), epsilon=1.0, delta=1e-6, n=PEOPLE)
+    assert shoal.run(frame, "color", plan=plan).guarantee.epsilon <= 1.0 + 1e-6
+
+
+def _counting(data, question, device):
+    """Everybody's reports of a question, by this device."""
+    table = columns.table(data, list(question.columns))
+    return Counting(inputs=table.inputs(settle(question, table)), reports=(Report(device),))
 
 
 def test_two_hundred_small_runs_have_the_same_law(frame, people):
@@ -231,10 +303,9 @@ def test_two_hundred_small_runs_have_the_same_law(frame, people):
     truth = people["color"].value_counts().sort("color")["count"].to_numpy() / PEOPLE
     scores = {}
     for name, data in {"spark": frame.coalesce(2), "polars": people}.items():
-        coded = Choices.of(columns.column(data, "color"), drop_nulls=False)
+        counting = _counting(data, COLOR, device)
         estimates = [
-            device.estimate(Counting(coded, device).total(PEOPLE, secure()).counts)
-            for _ in range(200)
+            device.estimate(counting.total(PEOPLE, secure()).counts[0]) for _ in range(200)
         ]
         errors = np.array([each.frequencies - truth for each in estimates])
         deviations = np.array([each.standard_errors for each in estimates])
@@ -252,14 +323,12 @@ def test_one_result_stage_and_no_exchange(how, session, frame):
     context = session.sparkContext
     answers = how == "answers"
     if answers:
-        coded = Choices.of(columns.column(frame, "color"), drop_nulls=False)
-        counting = Counting(coded, RandomizedResponse(k=3, epsilon=1.0))
+        counting = _counting(frame, COLOR, RandomizedResponse(k=3, epsilon=1.0))
     else:
-        coded = Amounts.bounded(columns.column(frame, "age"), (0, 100), drop_nulls=False)
-        counting = Counting(coded, Laplace(low=0, high=100, epsilon=1.0, levels=5))
+        counting = _counting(frame, AGE, Laplace(low=0, high=100, epsilon=1.0, levels=5))
     context.setJobGroup("counts", "")
     try:
-        assert counting.total(PEOPLE, secure()).counts.n == PEOPLE
+        assert counting.total(PEOPLE, secure()).counts[0].n == PEOPLE
         tracker = context.statusTracker()
         last = max(tracker.getJobIdsForGroup("counts"))
         (stage,) = tracker.getJobInfo(last).stageIds
@@ -271,7 +340,7 @@ def test_one_result_stage_and_no_exchange(how, session, frame):
 
 def test_tasks_draw_their_own_randomness(frame):
     with pytest.raises(InvalidArgumentError, match="no randomness for a Spark frame"):
-        shoal.run(frame, column="color", epsilon=1.0, randomness=simulated(1))
+        shoal.run(frame, "color", epsilon=1.0, randomness=simulated(1))
 
 
 def test_frequent_texts_are_found(session, tmp_path):
@@ -279,17 +348,18 @@ def test_frequent_texts_are_found(session, tmp_path):
     path = tmp_path / "texts.parquet"
     rows = pl.DataFrame({"tree": [*texts, None]})
     rows.with_columns(old=pl.int_range(pl.len()) % 3 == 0).write_parquet(path)
-    options = {"column": "tree", "epsilon": 2.0, "length": 5, "alphabet": "abcehiklmopr"}
-    options |= {"compare_truth": True, "beta": 1e-9}  # no other text is found by chance
-    there = shoal.heavy_hitters(session.read.parquet(str(path)), **options)
-    here = shoal.heavy_hitters(path, **options)
+    asked = shoal.Text("tree", length=5, alphabet="abcehiklmopr")
+    # No other text is found by chance.
+    options = {"epsilon": 2.0, "compare_truth": True, "beta": 1e-9}
+    there = shoal.heavy_hitters(session.read.parquet(str(path)), asked, **options)
+    here = shoal.heavy_hitters(path, asked, **options)
     assert there.guarantee == here.guarantee
     assert [item.label for item in there.items] == [item.label for item in here.items]
     assert [item.truth for item in there.items] == [item.truth for item in here.items]
     assert there.notes == here.notes
-    groups = {"column": "old", "by": "tree", "open_groups": True, "epsilon": 6.0}
-    there = shoal.run(session.read.parquet(str(path)), **groups)
-    here = shoal.run(path, **groups)
+    grouped = OLD.by("tree", shoal.Find())
+    there = shoal.run(session.read.parquet(str(path)), grouped, epsilon=6.0)
+    here = shoal.run(path, grouped, epsilon=6.0)
     for found in (there, here):
         assert (found.guarantee.epsilon, found.guarantee.delta) == (
             pytest.approx(6.0),
@@ -299,33 +369,38 @@ def test_frequent_texts_are_found(session, tmp_path):
 
 
 def test_a_vector_that_would_be_stored_is_refused(session, frame):
-    several = {"column": "color", "epsilon": 1.0, "length": 64, "messages_cap": 20}
+    long, several = shoal.Text("color", length=64), shoal.Limits(messages=20)
     with pytest.raises(InvalidArgumentError, match=r"maxDirectResultSize=\d+m"):
-        shoal.heavy_hitters(frame.crossJoin(session.range(200)), **several)
+        shoal.heavy_hitters(frame.crossJoin(session.range(200)), long, epsilon=1.0, limits=several)
 
 
 def test_tests_of_a_column(frame, people):
-    for options in ({}, {"by": "old"}, {"second": people}):
-        asked = {"column": "color", "epsilon": 1.0, "distance": 0.2, "simulations": 99} | options
-        there, here = testing.run(frame, **asked), testing.run(people, **asked)
+    asked = {"epsilon": 1.0, "distance": 0.2, "simulations": testing.Simulations(99)}
+    cases = [
+        (testing.run, (COLOR,)),
+        (testing.compare, (COLOR.by("old"),)),
+        (testing.compare, (COLOR, people)),
+    ]
+    for tested, given in cases:
+        there, here = tested(frame, *given, **asked), tested(people, *given, **asked)
         assert there.verdict.guarantee == here.verdict.guarantee
         assert there.names == here.names
         assert there.verdict.sizes == here.verdict.sizes
         # Groups that answer alike are told apart now and then: that is the level of the test.
-        assert options or there.verdict.rejected
+        assert tested is testing.compare or there.verdict.rejected
 
 
 @pytest.mark.parametrize(
-    ("options", "line"),
+    ("asked", "line"),
     [
-        ({"column": "colour"}, "did you mean color"),
-        ({"column": "gaps", "bounds": (0, 1)}, "a number in every row"),
-        ({"columns": ["x", "color"], "norm": 1.0}, "a number in every row"),
+        ("colour", "did you mean color"),
+        (shoal.Number("gaps", 0, 1), "a number in every row"),
+        (shoal.Vector("place", ["x", "color"], 1.0), "a number in every row"),
     ],
 )
-def test_bad_input_is_one_line(frame, options, line):
+def test_bad_input_is_one_line(frame, asked, line):
     with pytest.raises(InvalidArgumentError, match=line) as refused:
-        shoal.run(frame, epsilon=1.0, **options)
+        shoal.run(frame, asked, epsilon=1.0)
     assert "\n" not in str(refused.value)
 
 
@@ -340,12 +415,12 @@ def test_frames_that_change_are_refused(frame, tmp_path):
     from pyspark.sql import functions as sql
 
     with pytest.raises(InvalidArgumentError, match="stay the same when they are read again"):
-        shoal.run(frame.filter(sql.rand() < 0.5), column="color", epsilon=1.0)
+        shoal.run(frame.filter(sql.rand() < 0.5), "color", epsilon=1.0)
     leaking = frame.mapInArrow(partial(_leaking, place=str(tmp_path)), frame.schema)
     with pytest.raises(InvalidArgumentError, match="data that does not change while it is read"):
-        shoal.run(leaking, column="age", bounds=(0, 100), epsilon=1.0)
+        shoal.run(leaking, AGE, epsilon=1.0)
     # What is not used need not be the same twice.
-    assert shoal.run(frame.withColumn("r", sql.rand()), column="color", epsilon=1.0).columns[0].n
+    assert shoal.run(frame.withColumn("r", sql.rand()), "color", epsilon=1.0).columns[0].n
 
 
 def test_what_spark_cannot_do_is_one_line(session, tmp_path):
@@ -354,15 +429,16 @@ def test_what_spark_cannot_do_is_one_line(session, tmp_path):
     gone = session.read.parquet(str(tmp_path / "v.parquet"))
     (tmp_path / "v.parquet").unlink()
     with pytest.raises((EngineError, InvalidArgumentError)) as failed:
-        shoal.run(gone, column="v", epsilon=1.0)
+        shoal.run(gone, "v", epsilon=1.0)
     assert "\n" not in str(failed.value)
     assert "\tat " not in str(failed.value)
     stream = session.readStream.format("rate").load()
     with pytest.raises(InvalidArgumentError, match="a frame that has an end"):
-        shoal.run(stream, column="value", epsilon=1.0)
+        shoal.run(stream, "value", epsilon=1.0)
 
 
 def test_a_column_of_identifiers_is_refused(session, monkeypatch):
-    monkeypatch.setattr(columns, "MOST_ANSWERS", 100)
+    for engine in (columns, spark):
+        monkeypatch.setattr(engine, "MOST_LABELS", 100)
     with pytest.raises(InvalidArgumentError, match="is it an identifier"):
-        shoal.run(session.range(1000), column="id", epsilon=1.0)
+        shoal.run(session.range(1000), "id", epsilon=1.0)

@@ -18,8 +18,10 @@ import pytest
 from pyspark import cloudpickle
 
 from shoal.engines import columns, spark
-from shoal.engines.columns import Choices, Counting
+from shoal.engines.columns import Counting, Report
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
+from shoal.questions.settled import settle
 from shoal.randomness import secure
 from spark_kit import spark_session
 
@@ -112,12 +114,14 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
     if how == "persons":
         people = columns.table(people, ["who", "owner"]).per_person("owner", 1, secure())
     listed = [f"p{number}" for number in range(rows * PEOPLE)]
-    coded = Choices.of(columns.column(people, "who"), listed, drop_nulls=True)
+    table = columns.table(people, ["who"])
+    settled = settle(Choice("who", listed, missing="drop"), table)
     fates = tmp_path / "fates"
     fates.mkdir()
-    honest = RandomizedResponse(k=len(coded.labels), epsilon=30.0)
-    counting = Counting(coded, Mortal(honest, str(fates)))
-    assert bool(coded.source.given) == (how == "answers")
+    honest = RandomizedResponse(k=len(settled.labels), epsilon=30.0)
+    inputs = table.inputs(settled)
+    counting = Counting(inputs=inputs, reports=(Report(Mortal(honest, str(fates))),))
+    assert bool(inputs.source.given) == (how == "answers")
     names: set[str] = set()
     ended = threading.Event()
 
@@ -128,7 +132,7 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        counts = counting.total(PEOPLE, secure()).counts
+        (counts,) = counting.total(PEOPLE, secure()).counts
     finally:
         ended.set()
         watching.join()

@@ -7,20 +7,27 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal import testing
+from shoal import Crowd, Limits, testing
+from shoal.testing import Hypothesis, Way
 
-HARD = {"n": 30_113, "k": 1024, "epsilon": 0.25, "distance": 0.1}  # public coins help here
-EASY = {"n": 4000, "k": 64, "epsilon": 1.0, "distance": 0.1}  # and here they do not
+HARD = Hypothesis(k=1024, distance=0.1), {"n": 30_113, "epsilon": 0.25}  # public coins help here
+EASY = Hypothesis(k=64, distance=0.1), {"n": 4000, "epsilon": 1.0}  # and here they do not
+ANY = Limits(messages=math.inf)
+
+
+def designed(asked, **terms):
+    hypothesis, price = asked
+    return testing.design(hypothesis, **price, **terms)
 
 
 @pytest.fixture(scope="module")
 def hard():
-    return testing.design(**HARD, coins=3)
+    return designed(HARD, way=Way(coins=3))
 
 
 @pytest.fixture(scope="module")
 def easy():
-    return testing.design(**EASY, coins=3, messages_cap=3.0)
+    return designed(EASY, way=Way(coins=3), limits=Limits(messages=3.0))
 
 
 def test_options_come_with_the_most_power_first(hard):
@@ -34,7 +41,7 @@ def test_options_come_with_the_most_power_first(hard):
 
 def test_every_option_keeps_its_target(hard, easy):
     for found in (hard, easy):
-        asked = found.question
+        asked = found.setting
         for option in found.options:
             guarantee = option.tester().guarantee
             assert 0.97 * asked.epsilon < guarantee.epsilon <= asked.epsilon * (1 + 1e-6)
@@ -55,10 +62,10 @@ def test_public_coins_and_more_messages_have_to_be_worth_it(easy):
 
 
 def test_a_cap_on_messages_is_kept():
-    found = testing.design(**HARD, coins=3, messages_cap=1.3, coin="public")
+    found = designed(HARD, way=Way("public", coins=3), limits=Limits(messages=1.3))
     several = found.option("partitioned-dummies")
     assert several.messages <= 1.3
-    none = testing.design(**HARD, coins=3, messages_cap=1.01, coin="private")
+    none = designed(HARD, way=Way("private", coins=3), limits=Limits(messages=1.01))
     refused = none.option("dummies")
     assert refused.device is None
     assert "over the cap" in refused.remark
@@ -68,7 +75,7 @@ def test_a_cap_on_messages_is_kept():
 
 
 def test_one_partition_among_dummies_is_enough(hard):
-    found = testing.design(**HARD, coins=3, messages_cap=None, coin="public")
+    found = designed(HARD, way=Way("public", coins=3), limits=ANY)
     several = found.recommended
     assert several.name == "partitioned-dummies"
     assert several.device.partitions == 1
@@ -77,9 +84,9 @@ def test_one_partition_among_dummies_is_enough(hard):
 
 
 def test_coins_partitions_and_symbols_are_as_asked():
-    private = testing.design(**EASY, coin="private")
+    private = designed(EASY, way=Way("private"))
     assert {option.coin for option in private.options} == {"private"}
-    asked = testing.design(**EASY, partitions=2, symbols=8, coins=77)
+    asked = designed(EASY, way=Way(partitions=2, symbols=8, coins=77))
     assert [option.name for option in asked.options] == ["partitioned"]
     device = asked.recommended.device
     assert (device.partitions, device.symbols, device.coins) == (2, 8, 77)
@@ -87,52 +94,53 @@ def test_coins_partitions_and_symbols_are_as_asked():
 
 
 def test_public_coins_are_drawn_anew_unless_given():
-    asked = {**EASY, "coin": "public", "symbols": 8, "partitions": 1}
-    first, second = (testing.design(**asked).recommended.device.coins for _ in range(2))
+    way = Way("public", symbols=8, partitions=1)
+    first, second = (designed(EASY, way=way).recommended.device.coins for _ in range(2))
     assert first != second
 
 
 @pytest.mark.parametrize("name", ["grr", "hadamard", "projective", "dummies", "partitioned"])
 def test_a_device_can_be_asked_for_by_name(name):
-    cap = None if name == "dummies" else 1.0
-    found = testing.design(**EASY, randomizer=name, messages_cap=cap)
+    found = designed(EASY, way=Way(randomizer=name))
     assert [option.name for option in found.options] == [name]
     assert found.tester().device.name == name
 
 
 def test_honest_people_alone_are_counted_on():
-    whole = testing.design(**EASY, coin="private").option("grr")
-    half = testing.design(**EASY, coin="private", honest_fraction=0.5).option("grr")
+    crowd = Crowd(honest_fraction=0.5)
+    whole = designed(EASY, way=Way("private")).option("grr")
+    half = designed(EASY, way=Way("private"), crowd=crowd).option("grr")
     assert half.local_epsilon < whole.local_epsilon
     assert half.tester().guarantee.n == 2000
     assert half.tester().guarantee.epsilon <= 1 + 1e-6
-    dummies = testing.design(**EASY, randomizer="dummies", messages_cap=None, honest_fraction=0.5)
+    dummies = designed(EASY, way=Way(randomizer="dummies"), crowd=crowd)
     assert dummies.tester().guarantee.epsilon <= 1 + 1e-6
 
 
 def test_a_distance_that_cannot_be_told_is_refused_with_the_number_needed():
-    found = testing.design(n=2000, k=256, epsilon=0.5, distance=0.02, coin="private")
+    close, private = Hypothesis(k=256, distance=0.02), Way("private")
+    found = testing.design(close, n=2000, epsilon=0.5, way=private)
     assert found.recommended.power < 0.1
     needed = found.recommended.required_n
     with pytest.raises(shoal.UnreachableTargetError, match=f"about {needed:,} people") as refused:
         found.tester()
     assert "\n" not in str(refused.value)
-    there = testing.design(n=needed, k=256, epsilon=0.5, distance=0.02, coin="private")
+    there = testing.design(close, n=needed, epsilon=0.5, way=private)
     assert there.option(found.recommended.name).power == pytest.approx(0.95, abs=0.005)
     with pytest.raises(shoal.UnreachableTargetError, match="people are needed"):
-        testing.uniformity(np.arange(2000) % 256, k=256, epsilon=0.5, distance=0.02, coin="private")
+        testing.uniformity(np.arange(2000) % 256, k=256, epsilon=0.5, distance=0.02, way=private)
 
 
 @pytest.mark.slow
 def test_the_number_required_is_that_of_the_best_way():
-    asked = {"k": 256, "epsilon": 0.25, "distance": 0.1, "coins": 1}
-    best = testing.required_n(**asked)
-    assert testing.design(n=best, **asked).options[0].power >= 0.92
-    reached = max(option.power for option in testing.design(n=best, **asked).options)
+    asked, any_way = (Hypothesis(k=256, distance=0.1),), {"epsilon": 0.25, "way": Way(coins=1)}
+    best = testing.required_n(*asked, **any_way)
+    assert testing.design(*asked, n=best, **any_way).options[0].power >= 0.92
+    reached = max(option.power for option in testing.design(*asked, n=best, **any_way).options)
     assert reached == pytest.approx(0.95, abs=0.01)
-    private = testing.required_n(**asked, coin="private")
+    private = testing.required_n(*asked, epsilon=0.25, way=Way("private"))
     assert private > best
-    assert testing.required_n(**asked, coin="private", randomizer="grr", power=0.5) < private
+    assert testing.required_n(*asked, epsilon=0.25, way=Way("private", "grr"), power=0.5) < private
 
 
 def test_powers_grow_with_people_distance_and_level(hard):
@@ -143,6 +151,24 @@ def test_powers_grow_with_people_distance_and_level(hard):
     assert public.power(0.2) > public.power() > public.power(0.05) > 0.05
     # Further than pairs can move, the prediction is a lower limit and stays one.
     assert public.power(0.9) >= public.power(0.5) - 1e-9
+
+
+def asked_for(*, k=64, distance=0.1, n=4000, epsilon=1.0, delta=1e-6, **others):
+    """A design of all these, each given to the value that has it."""
+    of = {"way": {}, "limits": {}, "crowd": {}, "hypothesis": {"k": k, "distance": distance}}
+    homes = {"messages": "limits", "honest_fraction": "crowd", "participation": "crowd"}
+    homes |= dict.fromkeys(("local_epsilon", "each", "weaker"), "limits")
+    homes |= dict.fromkeys(("level", "reference", "closeness", "overlapping"), "hypothesis")
+    for name, value in others.items():
+        of[homes.get(name, "way")][name] = value
+    terms = {
+        "way": Way(**of["way"]),
+        "limits": Limits(**of["limits"]),
+        "crowd": Crowd(**of["crowd"]),
+    }
+    return testing.design(
+        Hypothesis(**of["hypothesis"]), n=n, epsilon=epsilon, delta=delta, **terms
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,6 +182,7 @@ def test_powers_grow_with_people_distance_and_level(hard):
         ({"delta": 0.0}, "delta"),
         ({"n": 1}, "n"),
         ({"k": 1}, "k"),
+        ({"k": None}, "exactly one of k and a reference"),
         ({"coin": "fair"}, "auto, private, public"),
         ({"coin": "private", "partitions": 4}, "private coins"),
         ({"coin": "private", "symbols": 4}, "private coins"),
@@ -163,16 +190,20 @@ def test_powers_grow_with_people_distance_and_level(hard):
         ({"randomizer": "grr", "coin": "public"}, "coin private"),
         ({"randomizer": "partitioned", "coin": "private"}, "coin public"),
         ({"randomizer": "nonsense"}, "one of grr"),
-        ({"messages_cap": 0.5}, "messages_cap"),
-        ({"messages_cap": math.nan}, "messages_cap"),
+        ({"messages": 0.5}, "messages"),
+        ({"messages": math.nan}, "messages"),
         ({"reference": [0.5, 0.5]}, "exactly one of k and a reference"),
-        ({"closeness": True, "randomizer": "dummies", "messages_cap": None}, "one message"),
+        ({"closeness": True, "randomizer": "dummies"}, "one message"),
         ({"honest_fraction": 0.0}, "honest_fraction"),
+        ({"participation": 0.5}, "no participation"),
+        ({"local_epsilon": 1.0}, "no local_epsilon"),
+        ({"each": True}, "messages alone"),
+        ({"weaker": True}, "messages alone"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong, says):
     with pytest.raises(shoal.ShoalError, match=says) as refused:
-        testing.design(**{**EASY, **wrong})
+        asked_for(**wrong)
     assert "\n" not in str(refused.value)
 
 
@@ -190,31 +221,31 @@ def test_what_makes_no_sense_is_refused(wrong, says):
 )
 def test_what_is_no_reference_is_refused(reference, says):
     with pytest.raises(shoal.InvalidArgumentError, match=says):
-        testing.design(n=1000, reference=reference, epsilon=1.0, distance=0.1)
+        Hypothesis(reference=reference, distance=0.1)
 
 
 def test_what_a_device_cannot_do_is_a_remark_not_an_error():
-    found = testing.design(**EASY, randomizer="subset")
+    found = designed(EASY, way=Way(randomizer="subset"))
     assert found.recommended.device is None
     assert "numbers" in found.recommended.remark
     assert found.reason == "none is possible"
     with pytest.raises(shoal.UnreachableTargetError, match="numbers"):
         found.tester()
-    wide = testing.design(**EASY, partitions=1 << 21, symbols=8)
+    wide = designed(EASY, way=Way(partitions=1 << 21, symbols=8))
     assert "partitions times answers" in wide.recommended.remark
 
 
 def test_a_reference_is_normalised():
     reference = np.array([0.5, 0.3, 0.2]) + 1e-8
-    found = testing.design(n=1000, reference=reference, epsilon=1.0, distance=0.1)
-    assert found.question.reference.sum() == pytest.approx(1.0, abs=1e-15)
-    assert found.question.kind == "identity"
+    found = Hypothesis(reference=reference, distance=0.1)
+    assert found.probabilities.sum() == pytest.approx(1.0, abs=1e-15)
+    assert found.kind == "identity"
+    assert found.k == 3
 
 
 def test_answers_that_never_occur_are_allowed():
-    found = testing.design(
-        n=3000, reference=[0.5, 0.5, 0.0], epsilon=1.0, distance=0.1, coin="private"
-    )
+    hypothesis = Hypothesis(reference=[0.5, 0.5, 0.0], distance=0.1)
+    found = testing.design(hypothesis, n=3000, epsilon=1.0, way=Way("private"))
     assert all(option.power > 0.9 for option in found.options)
     assert found.tester().decide(
         found.tester().device.counted(_batch(found.tester(), np.arange(3000) % 2))
@@ -229,7 +260,7 @@ def test_plain_values_can_be_written_as_json(hard, easy):
     for found in (hard, easy):
         stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert stored["recommended"] == found.recommended.name
-        assert stored["question"]["k"] == found.question.k
+        assert stored["question"]["k"] == found.setting.k
         assert [option["name"] for option in stored["options"]] == [
             option.name for option in found.options
         ]

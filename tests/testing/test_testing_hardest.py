@@ -22,7 +22,8 @@ from shoal.engines.shuffling import shuffle
 from shoal.mechanisms.dummies import PartitionedDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.testing import power, ranks
+from shoal.questions.terms import Limits
+from shoal.testing import Hypothesis, Simulations, Way, power, ranks
 from shoal.testing.scores import scores_of
 
 CLOSE = 0.03  # of power: the prediction beside the truth
@@ -57,42 +58,43 @@ def noticed(tester, shares, *, trials=2000, seed=1):
 @pytest.mark.parametrize("n", [5000, 7000])
 def test_powers_are_true_where_mass_goes_to_impossible_answers(n):
     reference = quarter()
-    tester = testing.design(n=n, reference=reference, epsilon=0.3, distance=0.1, coins=1).tester()
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    tester = testing.design(hypothesis, n=n, epsilon=0.3, way=Way(coins=1)).tester()
     assert tester.coin == "public"
     trials = 4000
     measured = noticed(tester, moved(reference, 0.1), trials=trials)
     assert tester.power() == pytest.approx(measured, abs=CLOSE + error(trials))
-    simulated = tester.simulated_power(trials=trials, seed=2)
+    simulated = tester.simulated_power(trials=trials, simulations=Simulations(seed=2))
     assert simulated == pytest.approx(measured, abs=2 * error(trials))
 
 
 def test_powers_are_true_of_whole_collections():
     """Everybody's reports, shuffled and decided, with coins drawn for each collection."""
     reference, runs, n = quarter(), 100, 7000
-    chosen = testing.design(n=n, reference=reference, epsilon=0.3, distance=0.1, coins=1)
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    chosen = testing.design(hypothesis, n=n, epsilon=0.3, way=Way(coins=1))
     device, stated = chosen.recommended.device, chosen.recommended.power
     source, answers = randomness.simulated(3), randomness.simulator(4)
     shares = moved(reference, 0.1)
     rejected = 0
     for coins in range(runs):
-        tester = testing.Tester(
-            device=replace(device, coins=coins), reference=reference, n=n, distance=0.1
-        )
+        tester = testing.Tester(replace(device, coins=coins), hypothesis, n=n)
         values = answers.choice(shares.size, size=n, p=shares)
         batch = shuffle(tester.randomize(values, randomness=source))
-        null = tester.null(399, seed=coins)
-        decided = ranks.ranked(tester.statistic(batch), null, level=tester.level).rejected
+        null = tester.null(Simulations(399, seed=coins))
+        decided = ranks.ranked(tester.statistic(batch), null, level=hypothesis.level).rejected
         rejected += decided
-    assert tester.decide(batch, simulations=399, seed=coins).rejected == decided
+    assert tester.decide(batch, Simulations(399, seed=coins)).rejected == decided
     assert stated <= rejected / runs + error(runs)
 
 
 @pytest.mark.parametrize("coin", ["private", "public"])
 def test_the_number_required_is_enough_against_the_hardest(coin):
     reference = quarter(64)
-    question = {"reference": reference, "epsilon": 0.5, "distance": 0.1, "coin": coin, "coins": 1}
-    n = testing.required_n(**question, power=0.9)
-    design = testing.design(n=n, **question)
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    terms = {"epsilon": 0.5, "way": Way(coin, coins=1)}
+    n = testing.required_n(hypothesis, **terms, power=0.9)
+    design = testing.design(hypothesis, n=n, **terms)
     assert max(option.power for option in design.options) == pytest.approx(0.9, abs=0.02)
     tester = design.tester()
     for shares in (moved(reference, 0.1), tester._hardest(None, (n,))[0]):
@@ -102,7 +104,8 @@ def test_the_number_required_is_enough_against_the_hardest(coin):
 def test_the_choice_is_made_by_the_hardest():
     """Two bins hide what one of three answers loses and another gains, one time in three."""
     reference = np.array([0.5, 0.3, 0.2])
-    design = testing.design(n=800, reference=reference, epsilon=0.3, distance=0.1, coins=1)
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    design = testing.design(hypothesis, n=800, epsilon=0.3, way=Way(coins=1))
     assert design.recommended.name == "grr"
     worst = {}
     for name in ("grr", "partitioned"):
@@ -144,7 +147,7 @@ def feasible(reference, distance, generator, number):
 
 # Every reference with either coin, and either cap with both; the slow test mixes them all.
 CASES = [
-    (name, coin, [1.0, None][(place + (coin == "public")) % 2])
+    (name, coin, [1.0, math.inf][(place + (coin == "public")) % 2])
     for place, name in enumerate(["quarter", "tiny", "zipf", "one", "dirichlet"])
     for coin in ("private", "public")
 ]
@@ -156,9 +159,10 @@ def test_no_distribution_is_noticed_less_than_predicted(name, coin, cap):
     k, distance = 48, 0.1
     reference = dict(references(generator, k))[name]
     reference = reference / reference.sum()
-    question = {"reference": reference, "epsilon": 0.5, "distance": distance, "coin": coin}
-    n = testing.required_n(**question, messages_cap=cap, power=0.5, coins=2)
-    tester = testing.design(n=n, **question, messages_cap=cap, coins=2).tester()
+    hypothesis = Hypothesis(reference=reference, distance=distance)
+    terms = {"epsilon": 0.5, "limits": Limits(messages=cap), "way": Way(coin, coins=2)}
+    n = testing.required_n(hypothesis, **terms, power=0.5)
+    tester = testing.design(hypothesis, n=n, **terms).tester()
     stated = tester.power()
     assert 0.4 < stated < 0.6
     hardest = tester._hardest(None, (n,))[0]
@@ -174,21 +178,19 @@ def test_no_distribution_is_noticed_less_than_predicted_anywhere(seed):
     k = int(generator.choice([8, 20, 64, 150]))
     for _, raw in references(generator, k):
         reference, distance = raw / raw.sum(), float(generator.choice([0.05, 0.1, 0.3]))
-        question = {
-            "reference": reference,
+        hypothesis = Hypothesis(reference=reference, distance=distance)
+        terms = {
             "epsilon": float(generator.choice([0.2, 0.5, 1.0, 3.0])),
-            "distance": distance,
-            "coin": str(generator.choice(["private", "public"])),
-            "messages_cap": [1.0, None][int(generator.integers(2))],
-            "coins": seed,
+            "way": Way(str(generator.choice(["private", "public"])), coins=seed),
+            "limits": Limits(messages=[1.0, math.inf][int(generator.integers(2))]),
         }
         target = float(generator.choice([0.3, 0.5, 0.8]))
-        n = testing.required_n(**question, power=target)
-        tester = testing.design(n=n, **question).tester()
+        n = testing.required_n(hypothesis, **terms, power=target)
+        tester = testing.design(hypothesis, n=n, **terms).tester()
         stated = tester.power()
         rows = [tester._hardest(None, (n,))[0], *feasible(reference, distance, generator, 4)]
         for shares in rows:
-            assert noticed(tester, shares) >= stated - 0.05 - error(2000), (question, n)
+            assert noticed(tester, shares) >= stated - 0.05 - error(2000), (hypothesis, terms, n)
 
 
 @pytest.mark.parametrize("name", ["quarter", "zipf", "one"])
@@ -199,7 +201,7 @@ def test_looking_for_a_harder_distribution_finds_none(name):
     raw = dict(references(generator, k))[name]
     reference = raw / raw.sum()
     device = PartitionedResponse(k=k, epsilon=3.0, symbols=symbols)
-    tester = testing.Tester(device=device, reference=reference, n=1500, distance=distance)
+    tester = testing.Tester(device, Hypothesis(reference=reference, distance=distance), n=1500)
 
     def powers(rows, seed, coins):
         total = np.zeros(len(rows))
@@ -351,7 +353,7 @@ def test_answers_in_another_order_are_other_coins():
     """The mean signal over orders is that over coins drawn by the device."""
     reference = quarter(32)
     device = PartitionedResponse(k=32, epsilon=3.0, symbols=4)
-    tester = testing.Tester(device=device, reference=reference, n=1000, distance=0.1)
+    tester = testing.Tester(device, Hypothesis(reference=reference, distance=0.1), n=1000)
     row = moved(reference, 0.1)
     by_order = np.concatenate(
         [
@@ -374,9 +376,8 @@ def test_one_answer_for_another_is_not_seen_by_the_coins_that_join_them():
     """However many people: of 63 other answers, three share a bin of 16 with a given one."""
     reference = np.append(0.5, np.full(63, 0.5 / 63))
     device = PartitionedResponse(k=64, epsilon=8.0, symbols=16)
-    tester = testing.Tester(device=device, reference=reference, n=10**7, distance=0.1)
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    tester = testing.Tester(device, hypothesis, n=10**7)
     assert tester.power() == pytest.approx(1 - 0.95 * 3 / 63, abs=0.03)
-    private = testing.Tester(
-        device=RandomizedResponse(k=64, epsilon=8.0), reference=reference, n=10**7, distance=0.1
-    )
+    private = testing.Tester(RandomizedResponse(k=64, epsilon=8.0), hypothesis, n=10**7)
     assert private.power() > 0.999

@@ -13,7 +13,7 @@ from shoal import randomness, testing
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.response import HadamardResponse, RandomizedResponse
-from shoal.testing import ranks
+from shoal.testing import Hypothesis, Simulations, ranks
 from shoal.testing.scores import Split, scores_of
 from shoal.values import Counts
 
@@ -41,9 +41,9 @@ CASES = [
 @pytest.mark.parametrize(("name", "reference"), CASES)
 def test_the_level_is_kept(name, reference):
     q = UNIFORM if reference == "uniform" else ZIPF
-    tester = testing.Tester(device=MECHANISMS[name], reference=q, n=N, distance=0.1)
-    limit = ranks.threshold(tester.null(12_999, seed=1), level=0.05)
-    rejected = (tester.null(5000, seed=2) > limit).mean()
+    tester = testing.Tester(MECHANISMS[name], Hypothesis(reference=q, distance=0.1), n=N)
+    limit = ranks.threshold(tester.null(Simulations(12_999, seed=1)), level=0.05)
+    rejected = (tester.null(Simulations(5000, seed=2)) > limit).mean()
     assert 0.03 <= rejected <= 0.07
 
 
@@ -73,13 +73,9 @@ def test_the_level_of_two_batches_is_kept(name, sizes):
 @pytest.mark.parametrize("people", [3, 40])
 def test_ranks_never_exceed_the_level_even_with_ties(people):
     """Few people make few different statistics: ties may only make the test more careful."""
-    tester = testing.Tester(
-        device=RandomizedResponse(k=3, epsilon=1.0),
-        reference=np.full(3, 1 / 3),
-        n=people,
-        distance=0.3,
-    )
-    found = tester.null(8000 * 20, seed=3).reshape(8000, 20)
+    device = RandomizedResponse(k=3, epsilon=1.0)
+    tester = testing.Tester(device, Hypothesis(k=3, distance=0.3), n=people)
+    found = tester.null(Simulations(8000 * 20, seed=3)).reshape(8000, 20)
     p_values = np.array([ranks.ranked(row[0], row[1:], level=0.05).p_value for row in found])
     for level in (0.05, 0.2, 0.5):
         most = level + 5.2 * np.sqrt(level * (1 - level) / 8000)

@@ -8,26 +8,30 @@ import pytest
 import shoal
 from shoal import randomness, testing
 from shoal.accounting.amplification import profile
-from shoal.mechanisms.response import RandomizedResponse
-from shoal.testing import designing, question
+from shoal.testing import Hypothesis, Simulations, Way, designing, setting
 from shoal.testing.tester import APART, TWICE
 
 # Few people and two answers: quick to compose.
 K, DELTA = 2, 0.01
-ASKED = {"k": K, "epsilon": 1.0, "delta": DELTA, "distance": 0.4, "randomizer": "grr"}
+TERMS = {"epsilon": 1.0, "delta": DELTA, "way": Way(randomizer="grr")}
+ASKED = {"k": K, "distance": 0.4, **TERMS}
 ONE, TWO = np.arange(20) % K, np.arange(30) % K
+SEED = Simulations(seed=1)
 
 
 def compared(**changes):
-    return testing.closeness(
-        ONE, TWO, **ASKED, **changes, seed=1, randomness=randomness.simulated(1)
-    )
+    simulated = randomness.simulated(1)
+    return testing.closeness(ONE, TWO, **ASKED, **changes, simulations=SEED, randomness=simulated)
+
+
+def designed(**batches):
+    return testing.design(Hypothesis(k=K, distance=0.4, **batches), n=20, **TERMS)
 
 
 def test_closeness_assumes_that_nobody_is_in_both_groups():
     assert APART in compared().guarantee.assumptions
-    assert APART in testing.design(n=20, **ASKED, closeness=True).tester().guarantee.assumptions
-    one = testing.uniformity(ONE, **ASKED, seed=1)
+    assert APART in designed(closeness=True).tester().guarantee.assumptions
+    one = testing.uniformity(ONE, **ASKED, simulations=SEED)
     assert APART not in one.guarantee.assumptions
 
 
@@ -48,9 +52,9 @@ def test_two_reports_of_one_person_cost_no_more_than_asked():
 
 
 def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
-    monkeypatch.setattr(question, "batch_fraction", lambda *_: 0.95)
-    asked = testing.design(n=20, **ASKED, closeness=True, overlapping=True)
-    first = designing.tester(asked.recommended.device, asked.question)
+    monkeypatch.setattr(setting, "batch_fraction", lambda *_: 0.95)
+    asked = designed(closeness=True, overlapping=True)
+    first = designing.tester(asked.recommended.device, asked.setting)
     assert first.guarantee.epsilon > 1.1
     made = asked.tester()
     assert 0.9 < made.guarantee.epsilon <= 1.0
@@ -61,14 +65,12 @@ def test_noise_is_raised_where_the_estimate_was_too_large(monkeypatch):
     ("epsilon", "delta"), [(1.0, 1e-6), (0.01, 1e-9), (20.0, 1e-3), (0.1, 0.4), (800.0, 1e-6)]
 )
 def test_one_batch_gets_between_a_little_and_all(epsilon, delta):
-    assert 0.05 <= question.batch_fraction(epsilon, delta) < 0.9
-    assert question.batch_fraction(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
+    assert 0.05 <= setting.batch_fraction(epsilon, delta) < 0.9
+    assert setting.batch_fraction(1.0, 1e-6) == pytest.approx(0.6889, abs=1e-3)
 
 
 def test_one_batch_cannot_overlap():
-    device = RandomizedResponse(k=K, epsilon=1.0)
-    asked = {"reference": np.full(K, 1 / K), "n": 20, "distance": 0.3, "overlapping": True}
     with pytest.raises(shoal.InvalidArgumentError, match="two batches"):
-        testing.Tester(device=device, **asked)
+        Hypothesis(reference=np.full(K, 1 / K), distance=0.3, overlapping=True)
     with pytest.raises(shoal.InvalidArgumentError, match="two batches"):
-        testing.design(n=20, **ASKED, overlapping=True)
+        designed(overlapping=True)

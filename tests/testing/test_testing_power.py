@@ -16,6 +16,8 @@ noise, which is why one partition is the default.
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -26,13 +28,15 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.testing import rates
+from shoal.questions.terms import Limits
+from shoal.testing import Hypothesis, Simulations, Way, rates
 from shoal.testing.designing import Shape, Target
 
 ALPHA, DELTA = 0.1, 1e-6
 GRID = list(itertools.product((64, 256, 1024), (0.25, 1.0)))
 FEW = [(64, 0.25), (64, 1.0), (256, 1.0)]
 HALF = 30_113
+ANY = Limits(messages=math.inf)
 
 
 def size(k, epsilon):
@@ -40,7 +44,7 @@ def size(k, epsilon):
 
 
 def measured(found, trials, *, simulations=9999):
-    return found.simulated_power(trials=trials, simulations=simulations, seed=3)
+    return found.simulated_power(trials=trials, simulations=Simulations(simulations, seed=3))
 
 
 def gauged(device):
@@ -50,10 +54,10 @@ def gauged(device):
 
 def both_choices(k, epsilon):
     """The recommended test with private coins and one message, and the planner's own choice."""
-    asked = {"n": size(k, epsilon), "k": k, "epsilon": epsilon, "distance": ALPHA, "coins": 5}
-    yield testing.design(**asked, coin="private").tester()
-    yield testing.design(**asked).tester()
-    yield testing.design(**asked, messages_cap=None).tester()
+    hypothesis, asked = Hypothesis(k=k, distance=ALPHA), {"n": size(k, epsilon), "epsilon": epsilon}
+    yield testing.design(hypothesis, **asked, way=Way("private", coins=5)).tester()
+    yield testing.design(hypothesis, **asked, way=Way(coins=5)).tester()
+    yield testing.design(hypothesis, **asked, way=Way(coins=5), limits=ANY).tester()
 
 
 @pytest.mark.parametrize(("k", "epsilon"), FEW)
@@ -72,9 +76,7 @@ def test_the_stated_number_of_people_is_enough_everywhere(k, epsilon):
 
 
 def half_tester(device):
-    return testing.Tester(
-        device=device, reference=np.full(1024, 1 / 1024), n=HALF, distance=ALPHA, delta=DELTA
-    )
+    return testing.Tester(device, Hypothesis(k=1024, distance=ALPHA), n=HALF, delta=DELTA)
 
 
 def calibrated(make):
@@ -126,9 +128,9 @@ def target(k, distance, people):
 @pytest.mark.parametrize("name", ["grr", "hadamard", "dummies"])
 def test_predictions_are_right_for_few_answers_too(k, name):
     """Within 6 points at a power of about a half; 4000 trials have deviation 0.8 points."""
-    asked = {"k": k, "epsilon": 0.5, "distance": 0.1, "messages_cap": None, "randomizer": name}
-    n = testing.required_n(**asked, power=0.5)
-    found = testing.design(n=n, **asked).tester()
+    hypothesis, asked = Hypothesis(k=k, distance=0.1), {"epsilon": 0.5, "way": Way(randomizer=name)}
+    n = testing.required_n(hypothesis, **asked, power=0.5)
+    found = testing.design(hypothesis, n=n, **asked).tester()
     assert found.power() == pytest.approx(0.5, abs=0.02)
     assert measured(found, 4000) == pytest.approx(found.power(), abs=0.06)
 
@@ -148,7 +150,7 @@ def test_forecasts_agree_with_the_coins_drawn(symbols, partitions):
                 if several
                 else PartitionedResponse(**layout, epsilon=3.0)
             )
-            found = testing.Tester(device=device, reference=np.full(k, 1 / k), n=n, distance=0.15)
+            found = testing.Tester(device, Hypothesis(k=k, distance=0.15), n=n)
             powers.append(found.power())
         forecast = (
             shape.several_messages(3.0, asked)
@@ -161,9 +163,10 @@ def test_forecasts_agree_with_the_coins_drawn(symbols, partitions):
 def test_identity_with_a_skewed_reference_is_as_powerful_as_predicted():
     reference = 1 / np.arange(1, 201)
     reference /= reference.sum()
-    asked = {"reference": reference, "epsilon": 0.5, "distance": 0.1, "coin": "private"}
-    n = testing.required_n(**asked, power=0.7)
-    found = testing.design(n=n, **asked).tester()
+    hypothesis = Hypothesis(reference=reference, distance=0.1)
+    asked = {"epsilon": 0.5, "way": Way("private")}
+    n = testing.required_n(hypothesis, **asked, power=0.7)
+    found = testing.design(hypothesis, n=n, **asked).tester()
     assert measured(found, 3000) == pytest.approx(0.7, abs=0.06)
 
 
@@ -171,16 +174,18 @@ def test_weights_help_where_the_reference_is_skewed():
     """Hardly any noise: the weights decide how rare answers count."""
     reference = np.concatenate([np.full(4, 0.2), np.full(200, 0.001)])
     device = RandomizedResponse(k=204, epsilon=9.0)
-    found = testing.Tester(device=device, reference=reference, n=4000, distance=0.05)
-    flat = testing.Tester(device=device, reference=reference, n=4000, distance=0.05)
+    hypothesis = Hypothesis(reference=reference, distance=0.05)
+    found = testing.Tester(device, hypothesis, n=4000)
+    flat = testing.Tester(device, hypothesis, n=4000)
     flat.scores.__dict__["weights"] = np.ones(204)
     assert measured(found, 800) > measured(flat, 800) + 0.1
 
 
 def test_closeness_is_as_powerful_as_predicted():
-    asked = {"k": 40, "epsilon": 1.0, "distance": 0.15, "closeness": True, "coin": "private"}
-    n = testing.required_n(**asked, power=0.6)
-    alone = testing.required_n(k=40, epsilon=1.0, distance=0.15, power=0.6, coin="private")
+    one, asked = Hypothesis(k=40, distance=0.15), {"epsilon": 1.0, "way": Way("private")}
+    two = replace(one, closeness=True)
+    n = testing.required_n(two, **asked, power=0.6)
+    alone = testing.required_n(one, **asked, power=0.6)
     assert 1.1 * alone < n < 2.5 * alone
-    found = testing.design(n=n, **asked).tester()
+    found = testing.design(two, n=n, **asked).tester()
     assert measured(found, 4000) == pytest.approx(0.6, abs=0.06)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal import randomness, testing
+from shoal import Limits, randomness, testing
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.testing import Hypothesis, Simulations, Way
 from shoal.values import Batch, Counts
 
 K, N = 32, 6000
@@ -18,6 +19,9 @@ TILTED = np.arange(N) % (3 * K // 4)  # a quarter of the answers is never given
 ZIPF = (1 / np.arange(1, K + 1)) / (1 / np.arange(1, K + 1)).sum()
 
 
+SEED = Simulations(seed=1)
+
+
 def source():
     return randomness.simulated(17)
 
@@ -25,15 +29,15 @@ def source():
 @pytest.mark.parametrize(
     "how",
     [
-        {"coin": "private"},
-        {"coin": "public"},
-        {"randomizer": "dummies", "messages_cap": None},
-        {"randomizer": "partitioned-dummies", "messages_cap": None},
-        {"partitions": 2, "symbols": 16},
+        {"way": Way("private")},
+        {"way": Way("public")},
+        {"way": Way(randomizer="dummies")},
+        {"way": Way("public", "partitioned-dummies"), "limits": Limits(messages=100)},
+        {"way": Way(partitions=2, symbols=16)},
     ],
 )
 def test_uniformity_from_answers_to_verdict(how):
-    asked = {**ASKED, **how, "k": K, "seed": 1, "randomness": source()}
+    asked = {**ASKED, **how, "k": K, "simulations": SEED, "randomness": source()}
     even = testing.uniformity(EVEN, **asked)
     tilted = testing.uniformity(TILTED, **asked)
     assert tilted.rejected
@@ -48,7 +52,7 @@ def test_uniformity_from_answers_to_verdict(how):
 
 def test_a_simulation_draws_its_public_coins_too():
     """Else it could not be repeated: some partitions hide a departure that most others show."""
-    asked = {**ASKED, "k": K, "coin": "public", "simulations": 99, "seed": 1}
+    asked = {**ASKED, "k": K, "way": Way("public"), "simulations": Simulations(99, seed=1)}
     once, again, other = (
         testing.uniformity(TILTED, **asked, randomness=randomness.simulated(number))
         for number in (1, 1, 2)
@@ -64,7 +68,7 @@ def test_a_simulation_draws_its_public_coins_too():
 
 def test_identity_from_answers_to_verdict():
     generator = randomness.simulator(4)
-    asked = {**ASKED, "reference": ZIPF, "seed": 1, "randomness": source()}
+    asked = {**ASKED, "reference": ZIPF, "simulations": SEED, "randomness": source()}
     same = testing.identity(generator.choice(K, size=N, p=ZIPF), **asked)
     other = testing.identity(EVEN, **asked)
     assert not same.rejected
@@ -76,7 +80,7 @@ def test_identity_from_answers_to_verdict():
 def test_closeness_from_answers_to_verdict():
     generator = randomness.simulator(4)
     one, two = (generator.choice(K, size=size, p=ZIPF) for size in (N, N // 2))
-    asked = {**ASKED, "k": K, "seed": 1, "randomness": source()}
+    asked = {**ASKED, "k": K, "simulations": SEED, "randomness": source()}
     alike = testing.closeness(one, two, **asked)
     apart = testing.closeness(one, EVEN, **asked)
     assert not alike.rejected
@@ -90,19 +94,18 @@ def test_closeness_from_answers_to_verdict():
 
 def test_the_default_is_secure_and_the_seed_is_that_of_the_simulations_alone():
     device = RandomizedResponse(k=K, epsilon=3.0)
-    tester = testing.Tester(device=device, reference=np.full(K, 1 / K), n=N, distance=0.1)
+    tester = testing.Tester(device, Hypothesis(k=K, distance=0.1), n=N)
     first, second = tester.randomize(EVEN), tester.randomize(EVEN)
     assert not np.array_equal(first, second)
     batch = shoal.shuffle(first)
-    once, again = (tester.decide(batch, seed=9) for _ in range(2))
+    once, again = (tester.decide(batch, Simulations(seed=9)) for _ in range(2))
     assert once == again
-    assert tester.decide(batch, seed=8).threshold != once.threshold
+    assert tester.decide(batch, Simulations(seed=8)).threshold != once.threshold
 
 
 def make(device=None, **changed):
     device = device or RandomizedResponse(k=K, epsilon=3.0)
-    asked = {"reference": np.full(K, 1 / K), "n": N, "distance": 0.1, **changed}
-    return testing.Tester(device=device, **asked)
+    return testing.Tester(device, Hypothesis(k=K, distance=0.1, **changed), n=N)
 
 
 def counted(tester, values):
@@ -115,12 +118,12 @@ def test_a_batch_and_its_counts_say_the_same():
     batch = shoal.shuffle(tester.randomize(EVEN, randomness=source()), randomness=source())
     counts = tester.device.tally(batch.messages)
     assert tester.statistic(batch) == tester.statistic(counts)
-    assert tester.decide(batch, seed=1) == tester.decide(counts, seed=1)
+    assert tester.decide(batch, SEED) == tester.decide(counts, SEED)
 
 
 def test_the_guarantee_is_restated_for_the_people_who_came():
     tester = make()
-    fewer = tester.decide(counted(tester, EVEN[: N // 4]), seed=1)
+    fewer = tester.decide(counted(tester, EVEN[: N // 4]), SEED)
     assert fewer.sizes == (N // 4,)
     assert fewer.guarantee.n == N // 4
     assert fewer.guarantee.epsilon > 1.5 * tester.guarantee.epsilon
@@ -133,7 +136,7 @@ def test_the_null_distribution_does_not_depend_on_how_it_is_cut_up(monkeypatch):
     tester = make()
     monkeypatch.setattr(sampling, "LARGEST_CHUNK", 10 * K)
     assert list(sampling.chunks(25, K)) == [10, 10, 5]
-    null = tester.null(1234, seed=2)
+    null = tester.null(Simulations(1234, seed=2))
     assert null.shape == (1234,)
     assert abs(null.mean()) < 6 * null.std() / np.sqrt(1234)
 
@@ -163,8 +166,8 @@ def test_several_messages_are_not_compared():
 def test_too_few_simulations_for_the_level_are_refused():
     tester = make(level=0.01)
     with pytest.raises(shoal.InvalidArgumentError, match="at least 99 simulations"):
-        tester.decide(counted(tester, EVEN), simulations=98)
-    assert tester.decide(counted(tester, EVEN), simulations=99, seed=1).simulations == 99
+        tester.decide(counted(tester, EVEN), Simulations(98))
+    assert tester.decide(counted(tester, EVEN), Simulations(99, seed=1)).simulations == 99
 
 
 @pytest.mark.parametrize(
@@ -208,11 +211,11 @@ def test_messages_that_nobody_sends_are_refused():
 
 def test_words_say_what_was_found_and_what_would_have_been():
     tester = make()
-    seen = tester.decide(counted(tester, TILTED), seed=1)
+    seen = tester.decide(counted(tester, TILTED), SEED)
     assert seen.words == (
         "The answers are not uniform: p ≤ 0.0005 (1,999 simulations), at level 0.05."
     )
-    unseen = tester.decide(counted(tester, EVEN), seed=1)
+    unseen = tester.decide(counted(tester, EVEN), SEED)
     assert unseen.words.startswith("No departure from uniform was seen: p = ")
     assert f"a distance of 0.1 would have been noticed with probability {unseen.power:.2f}" in str(
         unseen
@@ -221,7 +224,7 @@ def test_words_say_what_was_found_and_what_would_have_been():
 
 def test_plain_values_can_be_written_as_json():
     tester = make(UniformDummies(k=K, dummies=0.7))
-    verdict = tester.decide(counted(tester, EVEN), seed=1)
+    verdict = tester.decide(counted(tester, EVEN), SEED)
     stored = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert stored["p_value"] == verdict.p_value
     assert stored["device"] == {"name": "dummies", "k": K, "dummies": pytest.approx(0.7)}

@@ -1,7 +1,6 @@
 /**
- * What a device draws: the same messages, with the same chances, as `shoal.randomizers` and
- * `shoal.protocols`, from the whole numbers that the survey states. The mechanisms that most surveys
- * use are here; the others are a file of their own, loaded with the first survey that needs one.
+ * What a device draws: the same messages, with the same chances, as `shoal.mechanisms`,
+ * from the whole numbers that the survey states. The mechanisms that most surveys use are here; the others are a file of their own, loaded with the first survey that needs one.
  *
  * The whole numbers decide what is really drawn. So ε₀ is worked out from them, and they are refused
  * if they give more than the mechanism's parameters say, or are not of its shape.

@@ -20,7 +20,7 @@ const EXACT = 1e-9; // of a chance, between two computations
 
 // One message.
 
-/** Points of the projective space of F_q^t, as `shoal.randomizers.projective.Space` numbers them. */
+/** Points of the projective space of F_q^t, as `shoal.mechanisms.response.Space` numbers them. */
 const projective: Maker = ({ epsilon: stated }, sampler, k) => {
   must(has(sampler, "high low q t total"));
   const [q, t] = [whole(sampler.q, 2), whole(sampler.t, 2)];

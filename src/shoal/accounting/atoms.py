@@ -265,10 +265,10 @@ def _log_ratios(first: Array, second: Array) -> tuple[float, float]:
 
 def _grown(ratios: Array, epsilon: float) -> Array:
     """``e^epsilon`` times each, at most 1e300: more makes no difference to a sum with it."""
+    if epsilon <= LARGEST_LOG_RATIO:  # neither is above e^300
+        return ratios * math.exp(epsilon)
     with np.errstate(over="ignore", invalid="ignore"):
-        product = ratios * math.exp(min(epsilon, LARGEST_LOG_RATIO))
-        if epsilon > LARGEST_LOG_RATIO:
-            product = product * np.exp(epsilon - LARGEST_LOG_RATIO)
+        product = ratios * math.exp(LARGEST_LOG_RATIO) * np.exp(epsilon - LARGEST_LOG_RATIO)
     return np.where(ratios > 0, np.fmin(product, _LARGEST_PRODUCT), 0.0)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -99,21 +99,21 @@ class HasProfile(Protocol):
         """The curve of n honest people's messages."""
 
 
-class HasPrivacy(Protocol):
-    """A mechanism: one part of it is its law, or the profile of everybody's messages."""
+class HasParts(Protocol):
+    """A mechanism: its part called ``privacy`` is its law, or the profile of all messages."""
 
     @property
-    def privacy(self) -> HasLaw | HasProfile:
-        """That part."""
+    def parts(self) -> Any:  # noqa: ANN401 - of which one matters here
+        """What it is made of."""
 
 
-Randomizer = BlanketLaw | HasLaw | HasProfile | HasPrivacy
+Randomizer = BlanketLaw | HasLaw | HasProfile | HasParts
 Profile = PrivacyProfile | ApproximateProfile | NoiseProfile | BallProfile
 
 
 def privacy_of(randomizer: Randomizer) -> HasLaw | HasProfile:
     """What the accountant looks at: a part of a mechanism, or the randomizer itself."""
-    own = getattr(randomizer, "privacy", None)
+    own = getattr(getattr(randomizer, "parts", None), "privacy", None)
     known = callable(getattr(own, "law", None)) or isinstance(own, HasProfile)
     return cast("HasLaw | HasProfile", own if known else randomizer)
 

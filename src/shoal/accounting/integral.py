@@ -50,6 +50,7 @@ _CHUNK = 200_000
 _BLOCK = 1 << 13  # sines at a time: more would not stay in the cache
 _MOST_TERMS = 60_000  # of a list instead of an integral
 _LOG_TAIL = -120 * math.log(10)
+_NOTHING = np.zeros(1)
 # Sums of at most 700 logarithms and log-gammas, all below 1e4, err by less than this.
 _RELATIVE_ERROR = 1e-9
 _USELESS = 1.0  # width in logarithms
@@ -175,15 +176,18 @@ class Saddle:
     """
 
     def __init__(self, pair: PairLaw, epsilon: float, n: int) -> None:
-        z, sizes = (np.append(part, 0.0) for part in pair.summands(n, epsilon))
-        exponent = int(np.frexp(z.max())[1])
+        z, sizes = (np.concatenate((part, _NOTHING)) for part in pair.summands(n, epsilon))
+        exponent = math.frexp(float(z.max()))[1]
         self.n, self.log_unit = n, exponent * math.log(2)
         self.values: Array = np.ldexp(z, -exponent)  # z; the last is 0, "not from the blanket"
         self.sizes: Array = np.ldexp(sizes, -exponent)  # each value errs by a few ulps of this
         self.noise = 1 + pair.error / ROUNDING  # masses err by so many times a few ulps
         self.masses = np.append(pair.mass, pair.rest)
         self.theta = theta = _saddle_point(self.values, self.masses, n)
-        self.log_peak = _log_transform(self.values, self.masses, n, theta)  # n K(theta)
+        with np.errstate(over="ignore"):
+            grown = np.expm1(theta * self.values)
+            growth, size = float(self.masses @ grown), float(self.masses @ np.abs(grown))
+        self.log_peak = _log_power(growth, n)  # n K(theta)
         # m e^{theta z - K(theta)}, and the standard deviation of S under this law.
         self.tilted = self.masses * np.exp(theta * self.values - self.log_peak / n)
         mean = float(self.tilted @ self.values)
@@ -195,11 +199,9 @@ class Saddle:
         if pair.rest > 0:
             log_unused = n * math.log1p(-math.fsum(pair.mass.tolist())) - self.log_peak
             self.unused = math.exp(min(log_unused, 0.0))
-        with np.errstate(over="ignore"):
-            growth = float(self.masses @ np.abs(np.expm1(theta * self.values)))
-        growth *= math.exp(-self.log_peak / n)
-        drift = theta * float(self.tilted @ self.sizes)
-        change = n * (self.noise * growth + drift) * self.values.size
+        size *= math.exp(-self.log_peak / n)
+        self.doubt = float(self.tilted @ self.sizes)  # of a value, in a few ulps
+        change = n * (self.noise * size + theta * self.doubt) * self.values.size
         # A bound on the floating-point error of n K(theta).
         self.exponent_error = ROUNDING * (change + abs(self.log_peak) + abs(self.log_unit))
 
@@ -230,7 +232,7 @@ class Grid:
         if saddle.deviation < 1e-9 / saddle.theta:  # the tilted law is all but one point
             return cls(0.0, step, 2 * _MOST_NODES, 0.0)
         finest = smoothing * min(saddle.deviation, 2 / saddle.theta)
-        quiet = math.pi / float(np.ptp(saddle.values))
+        quiet = math.pi / float(saddle.values.max() - saddle.values.min())
         settled = math.pi / 2 * reach / saddle.deviation
         if settled <= quiet and reach / quiet <= finest:
             return cls(reach / quiet, step, math.ceil(settled / step), quiet)
@@ -302,14 +304,17 @@ def _shifted_transform(saddle: Saddle, t: Array) -> tuple[Array, Array]:
     values, weights = saddle.values[:-1], saddle.tilted[:-1]  # the last is 0 and adds nothing
     real, imaginary = np.empty(t.size), np.empty(t.size)
     rows = max(4, _BLOCK // values.size // 4 * 4)  # BLAS adds up four at a time
+    column = (t / 2)[:, None]
     for start in range(0, t.size, rows):
         part = slice(start, start + rows)
-        half = np.outer(t[part] / 2, values)
+        half = column[part] * values
         sine = np.sin(half)
         half = np.multiply(sine, np.cos(half, out=half), out=half)
-        real[part] = np.square(sine, out=sine) @ weights
-        imaginary[part] = half @ weights
-    return -2 * real, 2 * imaginary
+        np.matmul(np.square(sine, out=sine), weights, out=real[part])
+        np.matmul(half, weights, out=imaginary[part])
+    real *= -2
+    imaginary *= 2
+    return real, imaginary
 
 
 def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
@@ -325,10 +330,11 @@ def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
         if nodes.size <= _FEW_NODES:
             return nodes
         first = nodes[::block]
-        last = np.append(nodes[block - 1 :: block], nodes[-1])[: first.size]
+        last = np.concatenate((nodes[block - 1 :: block], nodes[-1:]))[: first.size]
         real, imaginary = _shifted_transform(saddle, grid.step * ((first + last) / 2))
         highest = 2 * real + real**2 + imaginary**2 + slope * ((last - first) / 2)
-        log_size = saddle.n / 2 * np.log1p(np.clip(highest + 1e-12, -1 + _UNIT, 0.0))
+        highest = np.minimum(np.maximum(highest + 1e-12, -1 + _UNIT), 0.0)
+        log_size = saddle.n / 2 * np.log1p(highest)
         live = log_size - (grid.eta * grid.step * first) ** 2 / 2 > -_NEGLIGIBLE
         nodes = nodes[np.repeat(live, block)[: nodes.size]]
     return nodes
@@ -337,13 +343,15 @@ def _live_nodes(saddle: Saddle, grid: Grid) -> Array:
 def _weighted(saddle: Saddle, grid: Grid, t: Array, size: Array, angle: Array) -> Array:
     """Trapezoid sums of size e^{i angle} e^{i eta^2 theta t}, with and without 1/(theta + it)^2."""
     theta = saddle.theta
-    size = np.where(t == 0, size / 2, size)
+    if t.size and t[0] == 0:  # the first node, if it is one of these
+        size = np.concatenate((size[:1] / 2, size[1:]))
     angle = angle + grid.eta**2 * theta * t
     cosine, sine = size * np.cos(angle), size * np.sin(angle)
-    modulus = theta**2 + t**2
-    numerator = cosine * (theta**2 - t**2) + 2 * theta * t * sine
+    square = t**2
+    modulus = theta**2 + square
+    numerator = cosine * (theta**2 - square) + 2 * theta * t * sine
     # d(psi^n) = n psi^{n-1} d(psi), and psi carries a few roundings of each of its terms.
-    drift = saddle.n * float(saddle.tilted @ saddle.sizes) * saddle.values.size
+    drift = saddle.n * saddle.doubt * saddle.values.size
     noise = size * (_UNIT * (16 * drift * t + 64))
     return np.array(
         [
@@ -370,23 +378,26 @@ def _aliases(saddle: Saddle, grid: Grid, upper: float) -> float:
     log_shift = math.log(period) - saddle.theta * period - log_unit
     if log_shift < 0 and ratio < 0.5:
         below.append((math.exp(log_shift) + upper * ratio) / (1 - ratio) ** 2)
-    for tau in (
+    taus = [
         *(saddle.theta * part for part in (0.3, 0.5, 0.7, 0.9)),
         *(saddle.theta + c / saddle.scale for c in (1.0, 3.0, 6.0)),
-    ):
+    ]
+    with np.errstate(over="ignore"):
+        growths = [
+            float(saddle.masses @ grown)
+            for grown in np.expm1(np.array(taus)[:, None] * saddle.values)
+        ]
+    for tau, growth in zip(taus, growths, strict=True):
         distance = abs(saddle.theta - tau) * 2 * math.pi / grid.step
-        log_transform = _log_transform(saddle.values, saddle.masses, saddle.n, tau)
-        log_chernoff = log_transform - saddle.log_peak + (grid.eta * tau) ** 2 / 2
+        log_chernoff = _log_power(growth, saddle.n) - saddle.log_peak + (grid.eta * tau) ** 2 / 2
         log_first = log_chernoff - 1 - math.log(tau) - log_smoothing - distance
         term = math.exp(min(log_first, 700.0)) / -math.expm1(-distance)
         (below if tau < saddle.theta else above).append(term)
     return min(below) + min(above)
 
 
-def _log_transform(z: Array, p: Array, n: int, theta: float) -> float:
-    """n K(theta), accurate for theta z near 0."""
-    with np.errstate(over="ignore"):
-        growth = float(p @ np.expm1(theta * z))
+def _log_power(growth: float, n: int) -> float:
+    """n K(theta), by E[e^{theta z} - 1]: accurate for theta z near 0."""
     return n * math.log1p(growth) if growth < math.inf else math.inf
 
 
@@ -401,8 +412,8 @@ def _saddle_point(z: Array, p: Array, n: int) -> float:
     for _ in range(60):
         theta = math.exp(log_theta)
         exponent = theta * z
-        weights = p * np.exp(exponent - exponent.max())
-        weights /= weights.sum()
+        weights = p * np.exp(exponent - np.maximum.reduce(exponent))
+        weights /= np.add.reduce(weights)
         slope = float(weights @ z)
         curvature = float(weights @ (z - slope) ** 2)
         miss = theta * n * slope - 2

@@ -170,11 +170,11 @@ def amplify(options: AmplifyOptions) -> None:
 
 def _obey_noise(options: AmplifyOptions, randomizer: str) -> None:
     """--sigma is for randomizers with such noise, and these have no ε0."""
-    from shoal.mechanisms.registry import BY_SIGMA, line
+    from shoal.mechanisms.registry import line
 
-    line(randomizer)  # or there is no such name
+    known = line(randomizer)  # or there is no such name
     name = f"randomizer={randomizer}"
-    if randomizer not in BY_SIGMA:
+    if not known.by_sigma:
         why = f"no --sigma for {randomizer}, but --local-epsilon"
         options.obey(Excludes(name, ("sigma",), why))
     options.obey(

@@ -207,10 +207,11 @@ def _calibrated(options: AuditOptions, name: str) -> Device:
         Needs(itself, ("epsilon",), "the ε that its noise is made for"),
         Excludes(itself, ("local_epsilon",), f"{name} has no ε0"),
     )
-    takes = registry.line(name).takes
+    known = registry.line(name)
+    takes = known.takes
     if takes in {"answers", "vectors"}:
         options.obey(Needs(itself, ("k",), "the number of answers, or the dimension"))
-        size = "norm" if name == "gaussian-vectors" else "bound"
+        size = "norm" if known.by_sigma else "bound"
         shape = {"k": options.k} if takes == "answers" else {"dimension": options.k, size: 1.0}
     else:
         options.obey(Excludes(itself, ("k",), f"--randomizer {name} takes no --k"))

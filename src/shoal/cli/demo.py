@@ -92,19 +92,15 @@ def demo(options: DemoOptions) -> None:
     )
     _section("The question", [question])
     with working("planning"):
-        plan = shoal.plan(
-            epsilon=EPSILON,
-            delta=DELTA,
-            n=PEOPLE,
-            categories=len(TOPICS),
-            local_epsilon_cap=LOCAL_EPSILON,
-        )
+        asked = shoal.Choice(QUESTION, list(TOPICS), other=False, missing="refuse")
+        limits = shoal.Limits(local_epsilon=LOCAL_EPSILON)
+        plan = shoal.plan(asked, epsilon=EPSILON, delta=DELTA, n=PEOPLE, limits=limits)
         planned = plan.document()
     intro = "What the phones could run, and how many people off the chart would be:"
     options_table = [] if planned.table is None else [table(planned.table)]
     _section("The plan", [intro, *options_table, *planned.sentences])
     with working("collecting"):
-        result = shoal.run(people, column=QUESTION, plan=plan)
+        result = shoal.run(people, plan=plan)
     _section("The chart", [Group(*chart(result.only)), _truth(result, people)])
     guarantee = result.guarantee
     meaning = (

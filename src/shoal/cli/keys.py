@@ -31,17 +31,19 @@ app.add_typer(keys, name="keys", rich_help_panel=OPERATE)
 
 
 Role = Literal["shuffler", "analyzer"]  # who opens with the keys
+_RING = option("The directory with the keys, or its parent.", name="DIR")
 
 
 class RingOptions(Options):
     """Which keys."""
 
-    directory: Path = option("The directory with the keys, or its parent.", name="DIR")
+    directory: Path = _RING
 
 
-class OpenRingOptions(RingOptions, SecretOptions):
+class OpenRingOptions(SecretOptions, Options):
     """Which keys, and what opens them."""
 
+    directory: Path = _RING
     identity: Path | None = IDENTITY
 
     def open(self) -> Keyring:

@@ -241,6 +241,11 @@ class BareOptions:
     def check(self) -> None:
         """Refuse what no rule can say."""
 
+    def standing(self) -> dict[str, str]:
+        """The options that stand for arguments of the library: those of the name, or keyword."""
+        named = {each.keyword: name for name, each in self.declared.items() if each.keyword}
+        return {name: name for name in self.declared} | named
+
 
 class Options(BareOptions):
     """Of a command whose answer a program may read."""
@@ -263,8 +268,8 @@ def command(
         kind: type[BareOptions] = get_type_hints(function)["options"]
 
         def run(**values: Any) -> None:  # noqa: ANN401 - one for each field
+            options = kind(**values)
             try:
-                options = kind(**values)
                 options.obey(*options.rules)
                 options.check()
                 if server:
@@ -273,7 +278,7 @@ def command(
                     need_server(server, getattr(options, "store", None))
                 function(options)
             except InvalidArgumentError as error:
-                raise in_options(error, kind) from error
+                raise in_options(error, options) from error
 
         hints, declared = get_type_hints(kind), kind.declared
         last = {each: declared[each].words.get("rich_help_panel") == OUT for each in declared}
@@ -308,10 +313,10 @@ def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=hint)
 
 
-def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:
+def in_options(error: ShoalError, options: BareOptions) -> ShoalError:
     """What the library refuses, with the option that stands for the argument, if there is one."""
-    names = {name: each.name for name, each in kind.declared.items()}
-    names |= {each.keyword: each.name for each in kind.declared.values() if each.keyword}
+    standing = options.standing()
+    names = {name: options.declared[each].name for name, each in standing.items()}
     if not isinstance(error, InvalidArgumentError) or error.name not in names:
         return error
     option = names[error.name]
@@ -321,4 +326,6 @@ def in_options(error: ShoalError, kind: type[BareOptions]) -> ShoalError:
     if isinstance(value, list | tuple):  # as it is typed
         value = ",".join(map(str, value))
     shown = "nothing" if value is None else f"{option} {value}"
+    if isinstance(getattr(options, standing[error.name]), bool):
+        shown = option
     return RefusedError(f"expected {expected}, got {shown}")

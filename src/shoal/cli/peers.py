@@ -111,9 +111,9 @@ def run(options: PeersOptions) -> None:
 
 
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
-    from shoal.engines.columns import PUBLIC
     from shoal.mechanisms.registry import family, line
     from shoal.network.generators import random_regular
+    from shoal.questions.settled import PUBLIC
     from shoal.report.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.accounting import collect, hops_in_time
@@ -181,13 +181,15 @@ def _from_file(options: PeersOptions) -> _Answers:
     import numpy as np
 
     from shoal.engines import columns
-    from shoal.engines.columns import Choices
+    from shoal.questions.kinds import Choice
+    from shoal.questions.settled import settle
 
-    column = columns.column(options.data, options.column or "")
     listed = None if options.categories is None else files.read_list(options.categories)
-    coded = Choices.of(column, listed, drop_nulls=False, public_list=options.public_list)
-    values = np.concatenate([np.asarray(part, dtype=np.int64) for part in coded.chunks()])
-    return values, coded.labels, coded.notes, None
+    question = Choice(options.column or "", listed, public=options.public_list)
+    table = columns.table(options.data, question.columns)
+    settled = settle(question, table)
+    parts = [np.asarray(part, dtype=np.int64) for part in table.inputs(settled).chunks()]
+    return np.concatenate(parts), settled.labels, settled.notes, None
 
 
 def _show_run(collection: PeerCollection) -> None:

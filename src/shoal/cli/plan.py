@@ -4,101 +4,106 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from shoal import checks
+import typer
+
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, app
-from shoal.cli.options import (
-    Bounds,
-    Excludes,
-    Needs,
-    OneOf,
-    Options,
-    Required,
-    command,
-    option,
-    read_number,
-)
+from shoal.cli.app import ANALYSE, RefusedError, app
+from shoal.cli.options import Excludes, Needs, OneOf, Required, Rule, command, option, read_int
+from shoal.cli.readers import read_bins, read_quantiles
 from shoal.cli.render import answer, working
+from shoal.cli.run import ANSWER, CROWD, WHAT, Asking
 
-_TARGET = "What is wanted"
-_KIND = "What people answer: one of"
-_CROWD = "Who takes part"
+if TYPE_CHECKING:
+    from shoal.questions.kinds import Question
 
 
-class PlanOptions(Options):
-    """The target, the question, who takes part, and what to make of the plan."""
+class PlanOptions(Asking):
+    """The target, the questions, who takes part, and what to make of the plan."""
 
-    epsilon: float | None = option("ε that the collection may cost.", _TARGET)
-    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _TARGET)
-    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _TARGET)
-    messages_cap: float | None = option(
-        "Messages that one person may send on average; default: 1, or any number with "
-        "--choose. More than 1 offers protocols whose error is near a curator's and which have "
-        "no local ε0.",
-        _TARGET,
+    categories: str | None = option(
+        "How many answers there are; or the public ones: a,b,c, or a file of lines.", WHAT, "LIST"
     )
-    choose: str | None = option(
-        "Recommend this option instead of the best one.", _TARGET, "NAME", keyword="name"
-    )
-    categories: int | None = option("One of this many answers.", _KIND)
-    bounds: Bounds | None = option(
-        "A number between bounds; with --bins, the bounds of the bins.", _KIND
-    )
-    bins: int | None = option("A number counted in this many bins, or none.", _KIND)
-    quantiles: str | None = option(
-        "With --bins: predict the error of these quantiles, such as 0.25,0.5.", _KIND, "Q,Q,…"
-    )
-    dimension: int | None = option("A vector with this many coordinates.", _KIND)
-    norm: float | None = option(
-        "With --dimension: largest length of a vector; default: every vector has length 1.", _KIND
-    )
-    n: int | None = option("How many people report: 100000 or 1e5.", _CROWD)
-    honest_fraction: float | None = option("Fraction of people who follow the protocol.", _CROWD)
+    dimension: int | None = option("A vector with this many coordinates.", WHAT)
+    n: int | None = option("How many people report: 100000 or 1e5.", CROWD)
     participation: float | None = option(
-        "Probability that a person takes part; nobody sees who does.", _CROWD
+        "Probability that a person takes part; nobody sees who does.", CROWD
+    )
+    reports_per_person: int | None = option(
+        "How often everybody answers; default: 1.", CROWD, keyword="reports"
     )
     plot: Path | None = option("Draw the options (.svg, .png).")
     save: Path | None = option("Save the plan, for shoal run --plan (.json).")
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *Asking.rules,
         Required("epsilon", "what the collection may cost each person"),
         Required("n", "how many people report"),
         OneOf(
-            ("categories", "bounds", "bins", "dimension"), "what people answer", unless=("bins",)
+            ("questions", "categories", "choices", "scale", "bounds", "bins", "dimension"),
+            "what people answer",
+            unless=("bins",),
         ),
         Excludes("bins", ("categories", "dimension"), "--bins says what people answer"),
-        Needs("quantiles", ("bins",), "the bins that are counted"),
         Needs("norm", ("dimension",), "the number of coordinates"),
+        Required("groups", "the public groups, as a plan has no table", when=("by",)),
+        Excludes("dimension", ("by",), "--by is for charts and means"),
     )
+
+    def check(self) -> None:
+        """A plan that is saved has what it asks: where bins are is no part of a plan's errors."""
+        counted = self.bins is not None and "," not in self.bins
+        if self.save is not None and counted and self.bounds is None:
+            raise RefusedError("--bounds is missing: a saved plan says where the bins are")
+
+    def asked(self) -> tuple[Question, ...]:
+        """The questions."""
+        from shoal.questions.kinds import Vector
+
+        if self.questions is not None:
+            return self.listed()
+        if self.dimension is not None:
+            return (Vector("vector", self.dimension, self.norm, **self.only("choose")),)
+        question = self.shaped(ANSWER)
+        if self.by is None:
+            return (question,)
+        groups: Any = None if self.groups is None else files.read_list(self.groups, "groups")
+        return (question.by(self.by, groups),)
+
+    def shaped(self, name: str, **terms: Any) -> Question:  # noqa: ANN401 - of a question
+        """As of a table; where so many bins are does not change the plan."""
+        bins = None if self.bins is None else read_bins(self.bins)
+        if isinstance(bins, int) and self.bounds is None:
+            return replace(self, bounds=f"0,{max(bins, 1)}").shaped(name, **terms)
+        return super().shaped(name, **terms)
+
+    def answers(self, text: str) -> Any:  # noqa: ANN401 - a list, or how many
+        """The public answers, or how many there are."""
+        try:
+            return read_int(text)
+        except typer.BadParameter:
+            return super().answers(text)
 
 
 @command(app, ANALYSE)
 def plan(options: PlanOptions) -> None:
-    """Which randomizer each device should run for a target, and what error to expect.
+    """What each device should run for questions and a target, and what error to expect.
 
-    Every randomizer is tried at the largest ε0 that keeps the target. Numbers may be written 1e5.
+    Every mechanism is tried at the largest ε0 that keeps the target. Numbers may be written 1e5.
     """
     files.check(plot=options.plot, save=options.save)
     with working("planning"):
         import shoal
-        from shoal.planning.planner import messages_limit
 
-        question = ("epsilon", "delta", "n", "categories", "bounds", "dimension", "norm")
-        limits = ("local_epsilon_cap", "honest_fraction", "participation")
-        arguments = options.only(*question, *limits)
-        if options.bins is not None:
-            arguments.pop("bounds", None)  # where the bins are does not change the plan
-            arguments["categories"] = checks.count(2, bins=options.bins) + 1
-        made = shoal.plan(
-            **arguments,
-            messages_cap=messages_limit(options.messages_cap, options.choose),
-        )
-        if options.choose is not None:
-            made = made.choose(options.choose)
+        target = options.only("epsilon", "delta", "n", "reports_per_person")
+        asked = options.asked()
+        if options.plot is not None and len(asked) > 1:
+            raise RefusedError("--plot draws the options of one question")
+        made = shoal.plan(asked, **target, **options.terms())
     values, document = made.to_dict(), made.document()
     if options.quantiles is not None:
-        levels = [read_number(part.strip()) for part in options.quantiles.split(",")]
+        levels = read_quantiles(options.quantiles)
         errors = {level: made.quantile_error(level) for level in levels}
         values["quantile_errors"] = [
             {"quantile": level, "people": error} for level, error in errors.items()

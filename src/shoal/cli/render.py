@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from shoal.cli.options import Options
+    from shoal.cli.run import RunOptions
     from shoal.open_answers import OpenResult
     from shoal.report.charts import Axis, Item, Panel
     from shoal.report.result import ColumnResult, Result
@@ -62,6 +63,31 @@ def answer(options: Options, values: object, document: Document, *written: Path 
         print_json(values)
         return
     show(document)
+    for path in written:
+        if path is not None:
+            typer.echo(f"wrote {path}")
+
+
+def answer_brief(options: RunOptions, result: Result | OpenResult, *written: Path | None) -> None:
+    """Print the values if ``--json`` is given; else charts, findings and three lines on privacy.
+
+    With ``--verbose`` the guarantee, its assumptions and all notes.
+    """
+    if not options.json:
+        show_charts(result)
+    if options.json or options.verbose:
+        values = result.to_dict() if options.json else None
+        answer(options, values, result.document(table=False), *written)
+        return
+    from shoal.report.result import brief
+
+    page = console()
+    for sentence in result.findings:
+        page.print(printable(sentence))
+    for line in brief(result.guarantee, len(result.notes)):
+        page.print(printable(line))
+    for warning in result.warnings:
+        page.print(printable(f"warning: {warning}"), style="yellow")
     for path in written:
         if path is not None:
             typer.echo(f"wrote {path}")
@@ -206,19 +232,18 @@ def chart(column: ColumnResult) -> Iterator[RenderableType]:
     """A column as lines of text."""
     from rich.text import Text
 
-    from shoal.report import charts
-    from shoal.values import MeanEstimate, VectorEstimate
-
     name = printable(column.title)
     joined = f"{name} Estimated" if name.endswith(_ENDS) else f"{name}, estimated"
     yield Text(f"{joined} from {column.n:,} reports", style="bold")
-    rows, panels = column.items(SHOWN), column.panels()
-    if panels:
-        yield from _multiples(panels)
-    elif isinstance(column.estimate, MeanEstimate):
-        yield from _mean_chart(rows[0], charts.bounds(column))
+    rows, kind = column.items(SHOWN), column.kind
+    if kind == "groups":
+        yield from _multiples(column.panels())
+    elif kind == "mean":
+        yield from _mean_chart(rows[0], column.bounds)
+    elif not rows:
+        yield Text("\nno mean: there may be nobody with a number")
     else:
-        yield from bars(rows, signed=isinstance(column.estimate, VectorEstimate))
+        yield from bars(rows, what=kind if kind in {"coordinates", "means"} else "answers")
         if column.bins is not None and len(rows) < len(column.labels):
             more = f"a bar is several of {len(column.bins):,} bins: {_MORE}"
             yield Text(more, style="dim")
@@ -241,14 +266,14 @@ def bars(
     rows: list[Item],
     most: int = SHOWN,
     *,
-    signed: bool = False,
+    what: str = "answers",
     end: float = 0.0,
     legend: bool = True,
 ) -> Iterator[RenderableType]:
     """A bar for each of the first answers, and what its signs mean, unless that is said elsewhere.
 
-    Of coordinates, which are ``signed``, an interval on a common axis. Bars of several charts have
-    one ``end``.
+    Of coordinates and means, which have signs, an interval on a common axis. Bars of several charts
+    have one ``end``.
     """
     from rich.padding import Padding
     from rich.table import Table
@@ -257,7 +282,7 @@ def bars(
     from shoal.explain.text import measured, number
     from shoal.report.charts import Axis, axis_of
 
-    shown = rows[:most]
+    shown, signed = rows[:most], what != "answers"
     narrow = console().width < NARROW
     axis = Axis(0.0, max(end, *(max(row.high, row.truth or 0.0) for row in shown), 1e-9))
     if signed:
@@ -281,7 +306,6 @@ def bars(
         table.add_row(*map(printable, cells), style="dim" if faint else "")
     yield Padding(table, (1, 0))
     if len(rows) > len(shown):
-        what = "coordinates" if signed else "answers"
         yield Text(f"and {len(rows) - len(shown):,} more {what}: {_MORE}", style="dim")
     if not legend:
         return

@@ -1,202 +1,246 @@
-"""``shoal run``: columns of a table, collected as the shuffle model would, with a chart."""
+"""``shoal run``: questions asked of a table as the shuffle model would, with charts.
+
+One question is put together from options, as for ``shoal plan``; several are in a file.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from shoal.cli import files
 from shoal.cli.app import ANALYSE, RefusedError, app
 from shoal.cli.options import (
     MASTER,
-    Bounds,
     Engine,
     Excludes,
     Needs,
     OneOf,
     Options,
     Required,
+    Rule,
     command,
     option,
-    read_int,
-    read_number,
 )
-from shoal.cli.render import answer, show_charts, working
+from shoal.cli.readers import (
+    read_bins,
+    read_bounds,
+    read_file,
+    read_place,
+    read_quantiles,
+    read_ranges,
+)
+from shoal.cli.render import answer_brief, working
 from shoal.engines.files import Format
 
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
+    from shoal.planning import Plan
+    from shoal.questions.edges import Place
+    from shoal.questions.kinds import Question
     from shoal.report.result import Result
 
-_WHAT = "What is collected"
-_HOW = "How private: one of"
-_CROWD = "Who takes part"
 _WHERE = "Where it is computed"
-_COLLECTION = ("honest_fraction", "messages_cap", "compare_truth")
+_CHOSEN = ("choose", "messages_cap", "each")
+_OF_COLUMN = ("categories", "choices", "scale", "bounds", "bins", "by", "public_list")
+WHAT = "What is asked"
+PRIVATE = "How private"
+CROWD = "Who takes part"
 
+ANSWER = "answer"  # what a plan calls a question that is of no column yet
 
-Split = Literal["joint", "divide"]  # how the budget is shared by several columns
 Answer = Literal["yes", "no"]
+# What one question is put together from; a file of questions has its own words for it.
+ASKED = (
+    *("categories", "choices", "at_most", "scale", "bounds", "bins", "quantiles", "ranges"),
+    *("tree", "norm", "by", "groups", "choose"),
+)
 
 
-class RunOptions(Options):
-    """What is collected, how private, from whom, and what to make of it."""
+class Asking(Options):
+    """What is asked, of whom, and how private it has to be."""
+
+    questions: Path | None = option("Several questions: a file of them (.json).", WHAT)
+    categories: str | None = option("The public answers: a,b,c, or a file of lines.", WHAT, "LIST")
+    choices: str | None = option("The same, of which people select any.", WHAT, "LIST")
+    at_most: int | None = option("With --choices: so many of them at most.", WHAT)
+    scale: str | None = option("Steps of a scale: bars, and the mean.", WHAT, "LOW,HIGH")
+    bounds: str | None = option(
+        "Public bounds of numbers, or of dates with --bins. Alone: the mean.", WHAT, "LOW,HIGH"
+    )
+    bins: str | None = option(
+        "Bins to count in: how many, edges a,b,c, auto, day, week, month.", WHAT, "BINS"
+    )
+    quantiles: str | None = option("With --bins: such as 0.25,0.5,0.75.", WHAT, "Q,Q,…")
+    ranges: str | None = option("With --bins: counts of 20..65,65..100.", WHAT, "A..B,…")
+    tree: Answer | None = option("With --bins: count on several levels.", WHAT)
+    norm: float | None = option("Public length of the longest vector.", WHAT)
+    by: str | None = option("A column of groups to count or average by.", WHAT, "NAME")
+    groups: str | None = option("With --by: the public groups.", WHAT, "LIST")
+    epsilon: float | None = option("ε of the whole collection.", PRIVATE)
+    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", PRIVATE)
+    local_epsilon_cap: float | None = option(
+        "Largest ε0 of one report.", PRIVATE, keyword="local_epsilon"
+    )
+    messages_cap: float | None = option(
+        "Messages of one report on average; default: 1, or any with --choose. More than 1 come "
+        "near a curator's error, without a local ε0.",
+        PRIVATE,
+        keyword="messages",
+    )
+    choose: str | None = option("Run this option instead of the best.", PRIVATE, "NAME")
+    each: bool = option("Each question keeps a part of ε by itself.", PRIVATE)
+    honest_fraction: float | None = option("Fraction who follow the protocol.", CROWD)
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Excludes("questions", ASKED, "the file of --questions says what is asked"),
+        Excludes("choices", ("categories", "scale", "bounds", "bins"), "--choices has the answers"),
+        Excludes("choices", ("by",), "--choices are not counted by groups"),
+        Excludes("scale", ("categories", "bounds", "bins"), "--scale has the steps"),
+        Needs("at_most", ("choices",), "the answers to select"),
+        Needs("quantiles", ("bins",), "the bins that are counted"),
+        Needs("ranges", ("bins",), "the bins that are counted"),
+        Needs("tree", ("bins",), "the bins that are counted"),
+        Needs("groups", ("by",), "the column with the groups"),
+        Excludes("by", ("quantiles", "ranges", "tree"), "--by is for charts and means"),
+        Needs("each", ("questions",), "several questions"),
+    )
+
+    def standing(self) -> dict[str, str]:
+        """Also those of questions: answers and ends are given by several options."""
+        standing = super().standing()
+        if self.questions is not None:
+            return without(standing, *ASKED, "questions")
+        ends = "bounds" if self.scale is None else "scale"
+        listed = "categories" if self.choices is None else "choices"
+        return standing | {"labels": listed, "low": ends, "high": ends}
+
+    def terms(self) -> dict[str, Any]:
+        """Who takes part, and what reports may be: arguments of the library."""
+        from shoal.questions.terms import Crowd, Limits
+
+        names = ("honest_fraction", "participation")
+        crowd = Crowd(**self.only(*(name for name in names if name in self.declared)))
+        terms = self.only("local_epsilon_cap", "messages_cap", "each")
+        weaker = {"weaker": True} if getattr(self, "allow_weaker", False) else {}
+        return {"crowd": crowd, "limits": Limits(**terms, **weaker)}
+
+    def listed(self) -> tuple[Question, ...]:
+        """The questions of the file."""
+        return () if self.questions is None else read_file(self.questions)
+
+    def shaped(self, name: str, **terms: Any) -> Question:  # noqa: ANN401 - of a question
+        """The one question that the options say, but a vector or a text."""
+        from shoal.questions import kinds
+
+        terms |= self.only("choose")
+        if self.choices is not None:
+            selected = files.read_list(self.choices, "choices")
+            return kinds.Choices(name, selected, self.at_most, **terms)
+        if self.scale is not None:
+            ends: Any = read_bounds("scale", self.scale)  # which have to be whole numbers
+            return kinds.Scale(name, *ends, **terms)
+        if self.bins is not None:
+            low_high = (None, None) if self.bounds is None else self._ends(self.bounds)
+            terms |= {} if self.tree is None else {"tree": self.tree == "yes"}
+            quantiles = () if self.quantiles is None else read_quantiles(self.quantiles)
+            ranges = () if self.ranges is None else read_ranges(self.ranges)
+            terms |= {"bins": read_bins(self.bins), "quantiles": quantiles, "ranges": ranges}
+            return kinds.Bins(name, *low_high, **terms)
+        if self.bounds is not None:
+            return kinds.Number(name, *read_bounds("bounds", self.bounds), **terms)
+        answers = None if self.categories is None else self.answers(self.categories)
+        return kinds.Choice(name, answers, **terms)
+
+    def answers(self, text: str) -> Any:  # noqa: ANN401 - a list, or how many where there are no data
+        """The public answers."""
+        return files.read_list(text)
+
+    def _ends(self, text: str) -> tuple[Place, Place]:
+        """Of bins: they may be dates."""
+        parts = [read_place(part) for part in text.split(",")]
+        if len(parts) != 2:
+            raise RefusedError(f"expected --bounds to be two numbers or dates, got {text!r}")
+        return parts[0], parts[1]
+
+
+class TableOptions(Options):
+    """Which columns of which table: what help shows first."""
 
     data: list[str] = option(
         f"{files.TABLE} Several files make one table. With --engine spark, also any place "
         "that Spark can read.",
         name="FILE",
     )
-    format: Format | None = option(files.FORMAT, keyword="format")
-    column: list[str] | None = option(
-        "The column to collect; repeat it for several.", _WHAT, "NAME"
-    )
-    columns: str | None = option(
-        "The columns that are coordinates of one vector; the result is its mean.",
-        _WHAT,
-        "NAME,NAME,…",
-    )
-    norm: float | None = option(
-        "With --columns: public length; longer vectors are scaled down to it.", _WHAT
-    )
-    categories: list[str] | None = option(
-        "The public list of answers: a,b,c (blanks around commas are dropped), or a file "
-        "with one answer per line, taken as it is. With several columns: NAME=a,b,c.",
-        _WHAT,
-        "LIST",
-    )
-    bounds: list[str] | None = option(
-        "Public bounds of a column of numbers or dates (or NAME=LOW,HIGH); a number "
-        "outside counts as the nearest bound.",
-        _WHAT,
-        "LOW,HIGH",
-    )
-    bins: list[str] | None = option(
-        "Count numbers in bins: the number of bins, their edges a,b,c, auto, or day, week "
-        "or month for dates (or NAME=…). Without --bins the result is the mean.",
-        _WHAT,
-        "BINS",
-    )
-    quantiles: list[str] | None = option(
-        "With --bins: estimate these quantiles, such as 0.25,0.5,0.75 (or NAME=…).", _WHAT, "Q,Q,…"
-    )
-    ranges: list[str] | None = option(
-        "With --bins: count from one edge up to another, such as 20..65,65..100 (or NAME=…).",
-        _WHAT,
-        "A..B,…",
-    )
-    tree: Answer | None = option(
-        "With --bins: count on several levels, for quantiles and ranges; default: "
-        "whichever has the smaller predicted error.",
-        _WHAT,
-    )
-    by: str | None = option("A column of groups: one chart for each group.", _WHAT, "NAME")
-    groups: str | None = option("With --by: the public list of groups, or a file.", _WHAT, "LIST")
-    open_groups: bool = option("With --by: find the frequent groups first.", _WHAT)
-    public_list: bool = option(files.PUBLIC_LIST, _WHAT)
-    drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
-    open: bool = option("The answers are free text: find the frequent ones.", _WHAT)
-    top: int | None = option("With --open: number of answers to show; default: 50.", _WHAT)
-    length: int | None = option(
-        "Longest answer in bytes with --open (default: 32), or longest group name with "
-        "--open-groups (default: 24).",
-        _WHAT,
-    )
-    alphabet: str | None = option(
-        "With --open: the characters that answers may have; with fewer, more answers are found.",
-        _WHAT,
-        "CHARS",
-    )
-    epsilon: float | None = option("ε of the whole collection; the rest is planned.", _HOW)
-    delta: float | None = option("δ; default: the smaller of 1e-6 and 1/(10 n).", _HOW)
-    randomizer: str | None = option("A randomizer by name, with --local-epsilon.", _HOW, "NAME")
-    local_epsilon: float | None = option("Its ε0.", _HOW)
-    plan: Path | None = option("A plan from shoal plan --save.", _HOW)
-    allow_weaker: bool = option("Continue even if there are too few people for the plan's ε.", _HOW)
-    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
-    messages_cap: float | None = option(
-        "With --epsilon: messages that one person may send on average; default: 1, or any "
-        "number with --choose. More than 1 offers protocols whose error is near a curator's and "
-        "which have no local ε0.",
-        _HOW,
-    )
-    choose: str | None = option(
-        "With --epsilon: run this option of the plan instead of the best one.",
-        _HOW,
-        "NAME",
-        keyword="name",
-    )
-    weights: str | None = option(
-        "With --epsilon and several --column: weight of each column in the budget; "
-        "default: 1 each.",
-        _HOW,
-        "NAME=NUMBER,…",
-    )
-    split: Split | None = option(
-        "With --epsilon and several --column: compose all columns to ε and δ together "
-        "(joint, the default), or divide ε and δ among them (divide), which uses less of "
-        "the budget.",
-        _HOW,
-    )
-    honest_fraction: float | None = option("Fraction of people who follow the protocol.", _CROWD)
-    person: str | None = option(
-        "The column with the person's id; without it every row is one person.",
-        _CROWD,
-        "NAME",
-    )
+    column: list[str] | None = option("One question: the column with the answers.", WHAT, "NAME")
+    columns: str | None = option("The coordinates of one vector instead.", WHAT, "NAME,NAME,…")
+
+
+class RunOptions(Asking, TableOptions):
+    """What is asked of which table, how private, and what to make of it."""
+
+    open_groups: bool = option("With --by: find the frequent groups first.", WHAT)
+    open: bool = option("The answers are free text: find the frequent ones.", WHAT)
+    top: int | None = option("With --open: answers to show; default: 50.", WHAT)
+    length: int | None = option("Longest text (32) or group (24), in bytes.", WHAT)
+    alphabet: str | None = option("With --open: the characters of answers.", WHAT, "CHARS")
+    public_list: bool = option("Take a long list of answers from the data.", WHAT)
+    drop_nulls: bool = option("Leave out rows without an answer.", WHAT)
+    randomizer: str | None = option("Instead of ε: a mechanism by name.", PRIVATE, "NAME")
+    local_epsilon: float | None = option("Its ε0.", PRIVATE)
+    plan: Path | None = option("Instead of ε: a plan from shoal plan --save.", PRIVATE)
+    allow_weaker: bool = option("Run a plan that so few people do not keep.", PRIVATE)
+    person: str | None = option("Column of ids; else a row is a person.", CROWD, "NAME")
     reports_per_person: int | None = option(
-        "With --person: number of reports from everybody; missing ones count as (none). "
-        "Default: 1.",
-        _CROWD,
+        "With --person: rows of each; default: 1.", CROWD, keyword="reports"
     )
-    engine: Engine | None = option(
-        "Where rows are read and randomized: in this process (local, the default) or by Spark.",
-        _WHERE,
-    )
-    master: str | None = option(
-        MASTER,
-        _WHERE,
-        "URL",
-    )
+    format: Format | None = option("If the name of FILE does not tell.", _WHERE)
+    engine: Engine | None = option("In this process (local), or by Spark.", _WHERE)
+    master: str | None = option(MASTER, _WHERE, "URL")
     report: Path | None = option("Write a report to hand on (.html).")
     csv: Path | None = option("Write the estimates (.csv).")
-    compare_truth: bool = option("Show true values too: the result is then not private.")
+    compare_truth: bool = option("Show true values too: not private.")
+    verbose: bool = option("Print the guarantee, assumptions and notes, too.")
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *Asking.rules,
+        Excludes("questions", ("column", "columns", "open"), "--questions names the columns"),
+        Excludes(
+            "questions", ("public_list", "drop_nulls"), "the file of --questions says what is asked"
+        ),
         Excludes(
             "open",
             (
                 *("columns", "norm", "categories", "public_list", "bounds", "drop_nulls"),
-                "randomizer",
-                *("local_epsilon", "plan", "allow_weaker", "local_epsilon_cap", "split", "weights"),
-                *("bins", "quantiles", "ranges", "by", "groups", "open_groups"),
-                *("person", "reports_per_person"),
-                "tree",
+                *("randomizer", "local_epsilon", "plan", "allow_weaker", "local_epsilon_cap"),
+                *("bins", "quantiles", "ranges", "by", "groups", "open_groups", "tree"),
+                *("person", "reports_per_person", "choices", "scale", "choose", "each"),
             ),
             "--open finds the answers in free text",
         ),
         *(Needs(name, ("open",), "it is for free text") for name in ("top", "alphabet")),
         Needs("length", ("open", "open_groups"), "it is for free text"),
-        *(
-            Needs(name, ("bins",), "the bins that are counted")
-            for name in ("quantiles", "ranges", "tree")
+        Excludes(
+            "columns",
+            ("categories", "choices", "scale", "bounds", "bins", "by", "public_list"),
+            "--columns are the coordinates of a vector",
         ),
-        Needs("groups", ("by",), "the column with the groups"),
+        Excludes("columns", ("column",), "--columns are the coordinates of a vector"),
+        Excludes("bins", ("categories",), "--bins says what people answer"),
+        Excludes("bounds", ("categories",), "--bounds says what people answer"),
+        *(Needs(name, ("column",), "the column with the answers") for name in _OF_COLUMN),
+        Needs("drop_nulls", ("column", "columns"), "the column with the answers"),
+        Needs("norm", ("columns",), "the coordinates of the vector"),
         Needs("open_groups", ("by",), "the column with the groups"),
         Needs("open_groups", ("epsilon",), "a part of it pays for finding them"),
         Excludes("open_groups", ("groups",), "--open-groups finds the groups"),
-        Excludes(
-            "by",
-            ("columns", "quantiles", "ranges", "tree"),
-            "--by is for charts of answers and bins",
-        ),
         Needs("open", ("epsilon",), "what the collection may cost each person"),
         OneOf(("epsilon", "randomizer", "plan"), "how private"),
+        Excludes("plan", _CHOSEN, "--plan says what devices run"),
+        Excludes("randomizer", _CHOSEN, "--randomizer says what devices run"),
         Needs("randomizer", ("local_epsilon",), "its ε0"),
         Needs("local_epsilon", ("randomizer",), "the randomizer with this ε0"),
         Needs("reports_per_person", ("person",), "the column with the person's id"),
@@ -204,115 +248,112 @@ class RunOptions(Options):
         Required(
             "column",
             "which column of the file to collect (or --columns for a vector)",
-            ("columns",),
+            ("columns", "questions", "plan"),
         ),
     )
 
-    def keywords(self) -> dict[str, Any]:
-        """The arguments of :func:`shoal.run`."""
-        keywords = self.only(
-            *("column", "norm", "drop_nulls", "epsilon", "delta", "randomizer", "local_epsilon"),
-            *("by", "open_groups", "length", "public_list", "person", "reports_per_person"),
-            *("allow_weaker", "local_epsilon_cap", "split", *_COLLECTION),
-        )
-        if self.choose is not None:
-            keywords["choose"] = self.choose
-        if self.tree is not None:
-            keywords["tree"] = self.tree == "yes"
-        if self.weights is not None:
-            keywords["weights"] = self._weights(self.weights)
-        if self.groups is not None:
-            keywords["groups"] = files.read_list(self.groups, "groups")
+    def standing(self) -> dict[str, str]:
+        """Also those of mechanisms and of rows without a value, as far as these are typed."""
+        standing = super().standing() | {"missing": "drop_nulls", "name": "column"}
         if self.columns is not None:
-            names = (part.strip() for part in self.columns.split(","))
-            keywords["columns"] = [name for name in names if name]
-        keywords |= self._by_column("categories", files.read_list)
-        keywords |= self._by_column("bins", _read_bins)
-        keywords |= self._by_column("quantiles", _read_quantiles)
-        keywords |= self._by_column("ranges", _read_ranges)
-        keywords |= self._by_column("bounds", _read_bounds, keywords.get("bins", ()))
+            standing |= {"column": "columns", "name": "columns"}
+        if self.open_groups:
+            standing["groups"] = "open_groups"
+        if self.randomizer is not None:
+            standing |= {"mechanism": "randomizer", "epsilon": "local_epsilon"}
         if self.plan is not None:
-            from shoal.planning import Plan
+            standing["question"] = "column"
+        named = self.column or self.columns is not None
+        return standing if named else without(standing, "column", "columns", "drop_nulls")
 
-            keywords["plan"] = Plan.load(self.plan)
+    @cached_property
+    def planned(self) -> Plan | None:
+        """The plan that was made before."""
+        from shoal.planning import Plan
+
+        return None if self.plan is None else Plan.load(self.plan)
+
+    def asked(self) -> tuple[Question, ...] | None:
+        """The questions; None for those of the plan."""
+        from shoal.questions.kinds import Find, Vector, spelled
+
+        terms: dict[str, Any] = {"missing": "drop"} if self.drop_nulls else {}
+        if self.columns is not None:
+            names = [part.strip() for part in self.columns.split(",") if part.strip()]
+            called = spelled(names) or "vector"
+            return (Vector(called, names, self.norm, **terms, **self.only("choose")),)
+        if not self.column:
+            return self.listed() or self._of_plan()
+        name = self.column[0]
+        known = None if self.plan is None else self._of_plan(name)
+        if known is not None and not self.only(*ASKED, "public_list", "drop_nulls"):
+            return known
+        plain = not any((self.choices, self.scale, self.bins, self.bounds))
+        terms |= {"public": self.public_list} if plain else {}
+        question = self.shaped(name, **terms)
+        if self.by is None:
+            return (question,)
+        groups: Any = None
+        if self.open_groups:
+            groups = Find() if self.length is None else Find(self.length)
+        elif self.groups is not None:
+            groups = files.read_list(self.groups, "groups")
+        return (question.by(self.by, groups, public=self.public_list),)
+
+    def _of_plan(self, column: str | None = None) -> tuple[Question, ...] | None:
+        """What the plan asks, of this column if one is said; None if it does not know the answers.
+
+        A plan that was made by options has no name for its question. What devices run is the
+        plan's, whatever the question wished.
+        """
+        made = self.planned
+        if made is None:
+            return None
+        if column is None:
+            if made.questions[0].name == ANSWER or not all(each.columns for each in made.questions):
+                words = "which column of the file to collect, as the plan does not say"
+                raise RefusedError(f"--column is missing: {words}")
+            return None
+        alone = len(made.questions) == 1
+        asked = [each for each in made.questions if alone or each.name == column]
+        if not asked or not asked[0].columns or isinstance(getattr(asked[0], "labels", ()), int):
+            return None
+        return (replace(asked[0], name=column, choose=None, weight=1.0),)
+
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of :func:`shoal.run`, but the data and the questions."""
+        from shoal.questions.terms import Named, Person
+
+        keywords = self.only("epsilon", "delta", "compare_truth")
+        keywords |= self.terms()
+        if self.person is not None:
+            reports = self.only("reports_per_person").values()
+            keywords["person"] = Person(self.person, *reports)
+        if self.randomizer is not None and self.local_epsilon is not None:
+            local, cap = self.local_epsilon, self.local_epsilon_cap
+            if local <= 0:
+                raise RefusedError(f"expected --local-epsilon > 0, got {local:g}")
+            if cap is not None and local > cap:
+                expected = f"--local-epsilon within --local-epsilon-cap {cap:g}"
+                raise RefusedError(f"expected {expected}, got {local:g}")
+            keywords["mechanism"] = Named(self.randomizer, self.local_epsilon)
+        if self.plan is not None:
+            keywords["plan"] = self.planned
         return keywords
-
-    def _weights(self, text: str) -> dict[str, float]:
-        """The weight of each column that has one."""
-        if len(self.column or []) < 2:
-            raise RefusedError("--weights is for several --column, which share the budget")
-        parts = [part.rpartition("=") for part in text.split(",")]
-        if not all(name.strip() for name, _, _ in parts):
-            raise RefusedError(f"expected --weights to be NAME=NUMBER,… (color=2), got {text!r}")
-        return {name.strip(): read_number(weight.strip()) for name, _, weight in parts}
-
-    def _by_column(
-        self, name: str, read: Callable[[str], object], binned: Container[str] = ()
-    ) -> dict[str, Any]:
-        """What an option says of each column; ends of bins are left as they are written."""
-        texts = getattr(self, name) or []
-        if not texts or self.columns is not None:
-            return {name: texts} if texts else {}
-        own = dict(self._of_column(name, text) for text in texts)
-        return {
-            name: {
-                column: text.split(",") if column in binned else read(text)
-                for column, text in own.items()
-            }
-        }
-
-    def _of_column(self, name: str, text: str) -> tuple[str, str]:
-        """``NAME=TEXT`` is about one of the columns, ``TEXT`` about the only one."""
-        columns = self.column or []
-        for column in columns:
-            if text.startswith(f"{column}="):
-                return column, text.removeprefix(f"{column}=")
-        if len(columns) > 1:
-            names = ", ".join(columns)
-            raise RefusedError(
-                f"say which column --{name} is for: --{name} NAME=…, with NAME one of {names}"
-            )
-        return columns[0], text
-
-
-def _read_bins(text: str) -> int | str | list[str]:
-    """How many, a word, or the edges, which may be dates."""
-    if "," in text:
-        return [part.strip() for part in text.split(",")]
-    return read_int(text) if text.strip()[:1].isdigit() else text
-
-
-def _read_bounds(text: str) -> Bounds:
-    """Of numbers: those of dates are for bins."""
-    try:
-        return Bounds.read(text)
-    except typer.BadParameter as error:
-        dates = " (dates need --bins, such as month)" if re.match(r"\s*\d{4}-\d\d", text) else ""
-        raise RefusedError(f"--bounds: {error.message}{dates}") from error
-
-
-def _read_quantiles(text: str) -> list[float]:
-    return [read_number(part.strip()) for part in text.split(",")]
-
-
-def _read_ranges(text: str) -> list[tuple[str, str]]:
-    """From one edge up to another: 20..65, several with commas between."""
-    pairs = [part.partition("..") for part in text.split(",")]
-    if not all(first.strip() and last.strip() for first, _, last in pairs):
-        raise RefusedError(f"expected --ranges such as 20..65,65..100, got {text!r}")
-    return [(first.strip(), last.strip()) for first, _, last in pairs]
 
 
 @command(app, ANALYSE)
 def run(options: RunOptions) -> None:
-    """Randomize, shuffle and estimate columns of a table: a chart with its error and its ε."""
+    """Ask questions of a table: randomize, shuffle, estimate; a chart with its error and its ε."""
     outputs = {"report": options.report, "csv": options.csv}
     files.check(**outputs)
-    if options.open and len(options.column or []) != 1:
-        raise RefusedError("--open takes one --column with text")
+    if options.column and len(options.column) > 1:  # the last one would be taken, nobody told
+        raise RefusedError("--column is for one question: --questions FILE asks several")
+    if options.open and not options.column:
+        raise RefusedError("--open takes --column with text")
     result: Result | OpenResult
     with working("collecting") as progress, ExitStack() as stack:
-        import shoal
+        from shoal.pipeline import run as ask
 
         cluster = options.engine == "spark"
         counted = None if cluster else progress  # whose stages are watched
@@ -329,13 +370,18 @@ def run(options: RunOptions) -> None:
             spark = stack.enter_context(spark_session.session(options.master, progress))
             data = spark_session.frame(spark, data)
         if options.open:
-            (column,) = options.column or []
-            keywords = options.only("epsilon", "delta", "top", "length", "alphabet", *_COLLECTION)
-            result = shoal.heavy_hitters(data, column=column, progress=counted, **keywords)
+            from shoal.open_answers import heavy_hitters
+            from shoal.questions.kinds import Text
+
+            asked = Text(*options.column or (), **options.only("length", "alphabet"))
+            keywords = options.only("epsilon", "delta", "top", "compare_truth") | options.terms()
+            result = heavy_hitters(data, asked, progress=counted, **keywords)
         else:
-            result = shoal.run(data, progress=counted, **options.keywords())
+            result = ask(data, options.asked(), progress=counted, **options.keywords())
     files.write(files.text(options.report, result.to_html), (options.csv, result.to_csv))
-    if not options.json:
-        show_charts(result)
-    document = result.document(table=False)
-    answer(options, result.to_dict(), document, options.report, options.csv)
+    answer_brief(options, result, options.report, options.csv)
+
+
+def without(standing: dict[str, str], *names: str) -> dict[str, str]:
+    """All but these options, which are not given: what is refused is in a file."""
+    return {argument: name for argument, name in standing.items() if name not in names}

@@ -82,9 +82,17 @@ class ProcessOptions(BareOptions):
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
         return settings
 
-    def settings(self, _keys: Path) -> dict[str, Any]:
+    def settings(self, keys: Path) -> dict[str, Any]:
         """What these options say of the process, and what opens the keys in this directory."""
-        return self.only("metrics_host", "metrics_port", "metrics_socket", "migrate")
+        own = self.only("metrics_host", "metrics_port", "metrics_socket", "migrate")
+        if "identity" not in self.declared:  # who takes reports in opens no envelopes
+            return own
+        from shoal.service.shuffler.worker import Pace
+
+        secret: Any = self
+        protection = secret.protection(keys, secret.identity)
+        pace = Pace(**self.only(*self.declared.keys() & {"pause", "gather", "gather_reports"}))
+        return own | self.only("identity", "processes") | {"protection": protection, "pace": pace}
 
 
 class ListenOptions(ProcessOptions):
@@ -153,24 +161,11 @@ def shuffler(options: ShufflerOptions) -> None:
         run_shuffler(settings)
 
 
-class KeyOptions(SecretOptions, ProcessOptions):
-    """Who opens envelopes."""
+class WorkerOptions(SecretOptions, ProcessOptions):
+    """A worker, which opens what the shuffler takes in."""
 
     identity: Path | None = IDENTITY
     processes: int = PROCESSES
-
-    def settings(self, keys: Path) -> dict[str, Any]:
-        from shoal.service.shuffler.worker import Pace
-
-        protection = self.protection(keys, self.identity)
-        pace = Pace(**self.only(*self.declared.keys() & {"pause", "gather", "gather_reports"}))
-        opening = {"protection": protection, "pace": pace}
-        return super().settings(keys) | self.only("identity", "processes") | opening
-
-
-class WorkerOptions(KeyOptions):
-    """A worker, which opens what the shuffler takes in."""
-
     pause: float = option(_PAUSE, WORK, default=1.0)
     gather: float = option(
         "Seconds for which reports wait to be opened together.", WORK, default=600.0
@@ -187,9 +182,11 @@ def worker(options: WorkerOptions) -> None:
     run_worker(settings)
 
 
-class AnalyzerOptions(KeyOptions, ListenOptions):
+class AnalyzerOptions(SecretOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
     port: int = option(_PORT, _WHERE, default=8461)
     shuffler_token: Path | None = option(
         "The file with the token for collecting; default: DIR/token.", WORK

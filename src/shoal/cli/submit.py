@@ -40,14 +40,14 @@ _JOB_TRIES = 8
 
 
 @contextmanager
-def _nothing_sent() -> Iterator[None]:
+def _nothing_sent(options: SubmitOptions) -> Iterator[None]:
     """Around all that comes before sending: who is refused there, or gives up, reads so."""
     try:
         yield
     except ShoalError as error:
         if _NOTHING_SENT in str(error):
             raise
-        message = in_options(error, SubmitOptions)
+        message = in_options(error, options)
         raise RefusedError(f"{message}; {_NOTHING_SENT}") from error
     except KeyboardInterrupt:
         sys.stderr.write(f"interrupted: {_NOTHING_SENT}\n")
@@ -154,7 +154,7 @@ class SubmitOptions(Options):
 
     def obey(self, *rules: Rule) -> None:
         """What is refused says that nothing was sent."""
-        with _nothing_sent():
+        with _nothing_sent(self):
             super().obey(*rules)
             if self.file is not None and not self.file.exists():
                 raise RefusedError(f"there is no file {self.file}")
@@ -211,7 +211,7 @@ def _report(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     from shoal.values import attributes
 
     asks = not (options.yes or options.json) and sys.stdin.isatty()
-    with _nothing_sent():
+    with _nothing_sent(options):
         place = default_directory() / _JOBS if options.file is not None else default_directory()
         client = stack.enter_context(options.client(options.outbox or place))
         # What follows a # in a link that people are handed is for their own machine alone.
@@ -385,7 +385,7 @@ def _before(options: SubmitOptions, stack: ExitStack) -> tuple[dict[str, object]
     """By the person of this machine, and by the people of tables."""
     from shoal.service.client import Flushed
 
-    with _nothing_sent():
+    with _nothing_sent(options):
         clients = [stack.enter_context(options.client(place)) for place in _places(options)]
     try:
         with working("sending"):

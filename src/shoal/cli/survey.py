@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from shoal import checks
 from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import (
@@ -27,14 +25,18 @@ from shoal.cli.options import (
     read_int,
 )
 from shoal.cli.party import X25519, PartyOptions, Suite
+from shoal.cli.readers import read_file
 from shoal.cli.render import answer, answer_lines, print_lines, working
+from shoal.cli.run import without
+from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plural
 from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.mechanisms.base import Device
+    from shoal.questions.kinds import Question
     from shoal.service.admission import Admission
-    from shoal.service.survey.design import Design, QuestionDesign
+    from shoal.service.survey.design import Design
 
 _ABOUT = "What people are told"
 _KIND = "What people answer: one of"
@@ -48,8 +50,12 @@ _WITHOUT_ADMISSION = (
     "anybody may report, so say how many people may be dishonest (0 if you trust "
     "everybody), or invite people with --entitled"
 )
-_MAY_HAVE = {"name", "question", "answers", "bounds", "by", "groups", "weight", "randomizer"}
-_LISTED_FIELDS = ", ".join(sorted(_MAY_HAVE))
+_OF_QUESTION = ("question", "randomizer", "groups", "by")
+_IN_FILE = {
+    **dict.fromkeys(("question", "by"), "text"),
+    **dict.fromkeys(("answer", "answers"), "labels"),
+    "randomizer": "choose",
+}
 _PARTY = "The directory of the shuffler or the analyzer."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -104,63 +110,20 @@ def read_moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
-def read_questions(path: Path) -> tuple[QuestionDesign, ...]:
-    """Questions from a file: a JSON list of objects."""
-    from shoal.errors import InvalidArgumentError
-    from shoal.service.survey.design import QuestionDesign
+def read_form(path: Path) -> tuple[Question, ...]:
+    """The questions of a file, as far as forms ask such; errors say which one is wrong."""
+    from shoal.service.survey.design import Field
 
-    try:
-        listed = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise RefusedError(f"{path} is not JSON: {error}") from None
-    if not isinstance(listed, list) or not listed:
-        raise RefusedError(f"expected {path} to hold a list of questions")
-    parts = []
-    for place, each in enumerate(listed, 1):
-        where = f"question {place} of {path}"
-        if not isinstance(each, dict):
-            raise RefusedError(f"expected {where} to be an object with {_LISTED_FIELDS}")
-        for name in sorted(each.keys() - _MAY_HAVE):
-            hint = checks.similar(name, _MAY_HAVE)
-            raise RefusedError(f"{where} has {name!r}, expected one of {_LISTED_FIELDS}{hint}")
-        for name in ("name", "question"):
-            if not isinstance(each.get(name), str):
-                raise RefusedError(f"expected the {name} of {where} to be a text")
-        bounds = each.get("bounds")
-        for name in ("answers", "groups"):
-            texts = each.get(name, [])
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise RefusedError(f"expected the {name} of {where} to be a list of texts")
-        if not isinstance(each.get("by", ""), str):
-            raise RefusedError(f"expected by, of {where}, to be a text")
-        if not isinstance(each.get("randomizer", ""), str):
-            raise RefusedError(f"expected the randomizer of {where} to be a name")
-        if bounds is not None and not (
-            isinstance(bounds, list)
-            and len(bounds) == 2
-            and all(type(end) in (int, float) for end in bounds)
-        ):
-            raise RefusedError(f"expected the bounds of {where} to be two numbers")
-        weight = each.get("weight", 1.0)
-        if type(weight) not in (int, float):
-            raise RefusedError(f"expected the weight of {where} to be a number")
+    questions = read_file(path)
+    for place, question in enumerate(questions, 1):
         try:
-            part = QuestionDesign(
-                name=each["name"],
-                text=each["question"],
-                answers=tuple(each.get("answers", ())),
-                by=each.get("by", ""),
-                groups=tuple(each.get("groups", ())),
-                bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-                weight=float(weight),
-                choose=each.get("randomizer"),
-            )
+            field = Field(question)
+            _ = field.domain if len(questions) > 1 else field.alone
         except InvalidArgumentError as error:
-            raise RefusedError(f"{where}: {error}") from None
-        parts.append(part)
-    return tuple(parts)
+            name = _IN_FILE.get(error.name, error.name)
+            expected = f"{error.expected} in question {place} of {path}"
+            raise RefusedError(str(InvalidArgumentError(name, error.value, expected))) from error
+    return questions
 
 
 class NewOptions(Options):
@@ -176,8 +139,8 @@ class NewOptions(Options):
     categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
     bounds: Bounds | None = option("A number between bounds.", _KIND)
     questions: Path | None = option(
-        "Questions, one or several: a JSON list, each with name, question, and answers or bounds; "
-        "optional: by and groups, weight, randomizer.",
+        "Questions, one or several: a file of them (.json), as for shoal run. Of kind choice or "
+        "number, each with a text.",
         _KIND,
     )
     groups: str | None = option(
@@ -241,12 +204,15 @@ class NewOptions(Options):
         "Use this randomizer instead of the best.", _HOW, "NAME", keyword="choose"
     )
     plan: Path | None = option("A plan from shoal plan --save, used as it is.", _HOW)
-    local_epsilon_cap: float | None = option("Largest ε0 that one report may have.", _HOW)
+    local_epsilon_cap: float | None = option(
+        "Largest ε0 that one report may have.", _HOW, keyword="local_epsilon"
+    )
     messages_cap: float | None = option(
         "Messages that one person may send on average; default: 1, or any number with "
         "--randomizer. More than 1 offers protocols whose error is near a curator's and which "
         "have no local ε0.",
         _HOW,
+        keyword="messages",
     )
     out: Path | None = option("Write the survey to this file (.json).")
 
@@ -262,7 +228,7 @@ class NewOptions(Options):
         OneOf(("categories", "bounds", "questions"), "what people answer"),
         Excludes(
             "questions",
-            ("question", "plan", "randomizer", "groups", "by"),
+            ("question", "plan", *_OF_QUESTION[1:]),
             "the file of --questions has the questions and their randomizers",
         ),
         Needs("groups", ("categories",), "the answers to count by groups"),
@@ -279,19 +245,27 @@ class NewOptions(Options):
         ),
     )
 
+    def standing(self) -> dict[str, str]:
+        """Of questions in a file no option is."""
+        standing = super().standing()
+        return standing if self.questions is None else without(standing, *_OF_QUESTION)
+
     def check(self) -> None:
         """A file that can be written."""
         files.check(out=self.out, never=self.plan or self.questions)
 
     def design(self, labels: tuple[str, ...], groups: tuple[str, ...] = ()) -> Design:
         """What is wanted of the survey."""
-        from shoal.planning.planner import messages_limit
+        from shoal.questions.domains import Cells, Domain, Interval
+        from shoal.questions.terms import Limits
         from shoal.service.survey import Batches
         from shoal.service.survey.design import Design, least_minimum
         from shoal.service.survey.document import cells
         from shoal.service.survey.promise import Terms
 
         categories = cells(labels, groups)
+        domain: Domain | None = Cells(categories) if categories else None
+        domain = Interval(*self.bounds) if self.bounds is not None else domain
         device = None if self.plan is None else self._planned(self.plan, categories)
         minimum = self.minimum or 0
         terms = self.only("delta", "reports_per_person", "participation")
@@ -306,10 +280,10 @@ class NewOptions(Options):
                 target=target if self.target is None else self.target,
                 **self.only("max_age", "small"),
             ),
-            categories=categories or None,
-            questions=() if self.questions is None else read_questions(self.questions),
-            **self.only("epsilon", "bounds", "local_epsilon_cap"),
-            messages_cap=messages_limit(self.messages_cap, self.randomizer),
+            domain=domain,
+            questions=() if self.questions is None else read_form(self.questions),
+            **self.only("epsilon"),
+            limits=Limits(**self.only("local_epsilon_cap", "messages_cap")),
             choose=self.randomizer,
             given=device,
             **terms,
@@ -327,9 +301,11 @@ class NewOptions(Options):
         from shoal.planning import Plan
 
         plan = Plan.load(path)
-        question = plan.question
-        if (question.categories or 0) != answers or question.bounds != self.bounds:
-            raise RefusedError(f"{path} is a plan for another kind of question: {question}")
+        domain = plan.only.ranking.setting.domain.arguments
+        k, bounds = domain.get("k", 0), (domain.get("low"), domain.get("high"))
+        if k != answers or (not k and bounds != self.bounds):
+            asked = plan.only.ranking.setting
+            raise RefusedError(f"{path} is a plan for another kind of question: {asked}")
         return plan.randomizer
 
 

@@ -14,7 +14,9 @@ from shoal.cli.render import answer, console, panel, working
 from shoal.engines.files import Format
 
 if TYPE_CHECKING:
-    from shoal.values import Array
+    from shoal.questions.kinds import Choice, Missing
+    from shoal.questions.terms import Limits
+    from shoal.testing import Hypothesis
 
 _WHAT = "What is tested"
 _WANTED = "The difference to detect, and its price"
@@ -66,6 +68,7 @@ class TestOptions(Options):
         "their number.",
         _WHAT,
         "LIST",
+        keyword="labels",
     )
     public_list: bool = option(files.PUBLIC_LIST, _WHAT)
     drop_nulls: bool = option("Leave out rows without an answer.", _WHAT)
@@ -84,7 +87,9 @@ class TestOptions(Options):
     randomizer: str | None = option("What devices run; default: the best.", _HOW, "NAME")
     partitions: int | None = option("With public coins: number of partitions.", _HOW)
     symbols: int | None = option("With public coins: number of parts of a partition.", _HOW)
-    messages_cap: float = option("Messages that one person may send on average.", _HOW, default=1.0)
+    messages_cap: float = option(
+        "Messages that one person may send on average.", _HOW, default=1.0, keyword="messages"
+    )
     power: bool = option("Without FILE: how many people the test needs.", _POWER)
     n: Sizes | None = option(
         "Numbers of people to try: 1e4,3e4,1e5.", _POWER, "LIST", parser=read_sizes
@@ -130,10 +135,32 @@ class TestOptions(Options):
             )
         files.check(plot=self.plot, never=self.against)
 
-    def wishes(self) -> dict[str, Any]:
-        """What should be noticed, at what price and how, as keywords of the library."""
-        target = ("epsilon", "delta", "distance", "level", "honest_fraction", "messages_cap")
-        return self.only(*target, "coin", "partitions", "symbols", "simulations", "seed")
+    def question(self) -> Choice:
+        """The column that is tested."""
+        from shoal.questions.kinds import Choice
+
+        labels = None if self.categories is None else files.read_list(self.categories)
+        missing: Missing | None = "drop" if self.drop_nulls else None
+        asked = Choice(str(self.column), labels, public=self.public_list, missing=missing)
+        return asked if self.by is None else asked.by(self.by)
+
+    def terms(self) -> dict[str, Any]:
+        """At what price, by whom, and how it is tested, as the library has it."""
+        from shoal import Crowd
+        from shoal.testing import Simulations, Way
+
+        return {
+            **self.only("epsilon", "delta"),
+            "crowd": Crowd(honest_fraction=self.honest_fraction),
+            "way": Way(**self.only("coin", "randomizer", "partitions", "symbols")),
+            "simulations": Simulations(self.simulations, self.seed),
+        }
+
+    def limits(self) -> Limits:
+        """How many messages each."""
+        from shoal import Limits
+
+        return Limits(**self.only("messages_cap"))
 
 
 @command(app, ANALYSE)
@@ -160,16 +187,13 @@ def _verdict(options: TestOptions) -> None:
         tables = [stack.enter_context(files.table([each], options.format)) for each in places]
         for path in (path for table in tables for path in table.paths):
             files.check(plot=options.plot, never=path)
-        result = testing.run(
-            tables[0],
-            second=next(iter(tables[1:]), None),
-            categories=None if options.categories is None else files.read_list(options.categories),
-            progress=progress,
-            **options.only(
-                *("column", "against", "by", "overlap", "public_list", "drop_nulls", "randomizer")
-            ),
-            **options.wishes(),
-        )
+        terms = options.terms() | options.only("distance", "level") | {"progress": progress}
+        if len(tables) > 1 or options.by is not None:
+            terms |= options.only("overlap")
+            result = testing.compare(tables[0], options.question(), *tables[1:], **terms)
+        else:
+            terms |= options.only("against") | {"limits": options.limits()}
+            result = testing.run(tables[0], options.question(), **terms)
     files.write(files.figure(options.plot, "test", result.verdict))
     verdict, document = result.verdict, result.document()
     guarantee = replace(
@@ -187,24 +211,24 @@ def _power(options: TestOptions) -> None:
     with working("simulating") as progress:
         from shoal.testing.study import Study
 
-        reference, notes = _hypothesis(options)
-        study = Study(reference=reference, **options.only("trials"), **options.wishes())
+        hypothesis, notes = _hypothesis(options)
+        terms = options.terms() | options.only("trials") | {"limits": options.limits()}
+        study = Study(hypothesis, **terms)
         powers = study.run(options.n or (), progress)
     files.write(files.figure(options.plot, "power", powers))
     values = powers.to_dict() | {"notes": list(notes)}
     answer(options, values, replace(powers.document(), notes=notes), options.plot)
 
 
-def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
+def _hypothesis(options: TestOptions) -> tuple[Hypothesis, tuple[str, ...]]:
     """Uniform on so many answers, or the reference; and what to know of it."""
-    import numpy as np
+    from shoal.questions.kinds import MOST_LABELS
+    from shoal.testing import Hypothesis, read_reference
 
-    from shoal.engines.columns import MOST_ANSWERS
-    from shoal.testing import read_reference
-
+    terms = options.only("distance", "level")
     if options.against is not None:
         reference = read_reference(options.against)
-        return np.array(reference.probabilities), reference.notes
+        return Hypothesis(reference=reference.probabilities, **terms), reference.notes
     text = options.categories or ""
     if "," in text or Path(text).is_file():
         listed = files.read_list(text)
@@ -216,6 +240,6 @@ def _hypothesis(options: TestOptions) -> tuple[Array, tuple[str, ...]]:
             )
     else:
         k = read_int(text)
-    if not 2 <= k <= MOST_ANSWERS:
-        raise RefusedError(f"expected --categories from 2 to {MOST_ANSWERS:,}, got {k}")
-    return np.full(k, 1 / k), ()
+    if not 2 <= k <= MOST_LABELS:
+        raise RefusedError(f"expected --categories from 2 to {MOST_LABELS:,}, got {k}")
+    return Hypothesis(k=k, **terms), ()

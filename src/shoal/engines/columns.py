@@ -1,4 +1,4 @@
-"""Columns of tables and files as devices take them: answers, numbers within bounds, vectors.
+"""Columns of tables and files as devices take them: answers, numbers within bounds, vectors, texts.
 
 A table is a Polars frame, eager or lazy, anything that speaks the Arrow PyCapsule interface (pandas
 data frames, Arrow tables and readers, DuckDB relations and many others do), a mapping from names to
@@ -8,18 +8,14 @@ time: memory does not grow with the file. A Spark data frame stays where it is
 
 An engine is a table that answers for its columns: how many rows, which answers, and the counts of
 everybody's reports. Making and counting reports is the same code everywhere (:class:`Counting`), on
-one machine chunk by chunk and on a cluster partition by partition: counts add up.
-
-Which answers there are is fixed before anybody reports. A public list is taken as it is, with an
-answer for "no answer" and one for "not in the list", whether or not the data has any: the data does
-not decide. Without a list the answers in the data are used, and a note calls them public.
+one machine chunk by chunk and on a cluster partition by partition: counts add up. How a column is
+read is said by a coding (:mod:`shoal.questions.settled`), which is turned into an expression here.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -32,31 +28,25 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.engines.files import Files, first_line, reading, require_columns
 from shoal.errors import InvalidArgumentError, MissingExtraError
-from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
-from shoal.questions.domains import Ball, Cells, Domain, Interval
+from shoal.questions.domains import Ball
+from shoal.questions.kinds import MOST_LABELS, label_of, spelled
+from shoal.questions.settled import (
+    Coding,
+    Cut,
+    Kind,
+    Lookup,
+    Members,
+    Placed,
+    Product,
+    Settled,
+)
 from shoal.randomness import Randomness
 from shoal.values import Array, Counts
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from shoal.engines.bins import Binning, Bins, Quantiles, Ranges
-
-NONE = "(none)"
-OTHER = "(other)"
-PUBLIC_LIST = "the list of answers is treated as public: it was taken from the data"
-PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
-PUBLIC_GROUPS = "the list of groups is treated as public: it was taken from the data"
-PUBLIC_TYPE = "whether numbers are whole is treated as public: it is the type of the column"
-# Notes that a guarantee assumes.
-PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_GROUPS, PUBLIC_NULLS, PUBLIC_TYPE})
-PADDED = "a row that a person lacks has no number: use bins"
-CLAMPED = "numbers outside the bounds count as the nearest bound"
-SHORTENED = "vectors longer than the norm count as scaled down to it"
-MOST_ANSWERS = 1_000_000
-GIVE_LIST = "categories / --categories FILE gives a list"
-_INSTEAD = f"{GIVE_LIST}, bins / --bins is for numbers, heavy_hitters / --open for text"
 CHUNK = 1 << 18
 _VALUE, GROUP = "value", "group"
 _ARROW = ("__arrow_c_stream__", "__arrow_c_array__")
@@ -65,17 +55,16 @@ _EXACT_WHOLE = 2.0**53
 UNKNOWN = -1  # the code of a value that must not be
 _MANY = 100
 MOST_PUBLIC = 200  # answers of a list that is taken from the data
-_NAMED = 6
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
+_PIECE = 1 << 17  # texts at once
+_ORDER_BITS = 62  # of a random order: two of 60 are the same once in 10^15
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 Values = Codes | Numbers
-Lists = Sequence[object] | Mapping[str, Sequence[object]]
-Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
 Progress = Callable[[int, int], None]
 Spend = Callable[[str], AbstractContextManager[None]]  # whose stage the time inside is
-Coding = Callable[[str, "pl.DataType"], "pl.Expr"]  # of a column's name and kind: the code
+Expression = Callable[[str, "pl.DataType"], "pl.Expr"]  # of a column's name and kind: the code
 T = TypeVar("T")
 
 
@@ -87,84 +76,136 @@ def _unmeasured(stage: str) -> AbstractContextManager[None]:  # noqa: ARG001
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Inputs(ABC):
-    """What people have, as devices take it. It can be sent to where a part of the rows is."""
+class Inputs:
+    """What people have, as it is read. It can be sent to where a part of the rows is.
 
-    source: Source
-
-    @property
-    @abstractmethod
-    def nobody(self) -> Any:  # noqa: ANN401 - numbers or texts, as the chunks are
-        """What nobody has: no values, of the kind that the chunks are."""
-
-    @abstractmethod
-    def chunks(self) -> Iterator[Any]:
-        """What everybody has, of a source on this machine."""
-
-    def inputs(self, values: Any) -> Any:  # noqa: ANN401
-        """The same as devices take it."""
-        return values
-
-    def totals(self, values: Any) -> Array:  # noqa: ANN401, ARG002
-        """True totals of a chunk: a person's answer, or number, adds to them. None, unless said."""
-        return np.empty(0)
-
-    @abstractmethod
-    def size(self) -> tuple[int, int]:
-        """How many rows the source has, and how many of them lack what is collected."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Answering(Inputs):
-    """People of whom each has one of ``labels``: how many have each is all that is needed of them.
-
-    What becomes of a value is one expression, ``code``, whether there is a list of answers, bins of
-    numbers or groups beside them.
+    ``cells`` is how many different codes there are, and ``group_kind`` what a column of groups
+    holds.
     """
 
-    source: Column
-    labels: tuple[str, ...]
+    source: Any  # a column, or columns that are read together, of an engine
+    coding: Coding
+    cells: int = 0
+    group_kind: pl.DataType | None = None
 
     @property
-    def nobody(self) -> Codes:
-        """No answers."""
-        return np.empty(0, dtype=np.int64)
+    def nobody(self) -> Any:  # noqa: ANN401 - numbers or texts, as the chunks are
+        """What nobody has: no values, of the kind that the chunks are."""
+        empty: dict[str, Any] = {
+            "codes": np.empty(0, dtype=np.int64),
+            "placed": np.empty((0, 2)),
+            "numbers": np.empty(0),
+            "vectors": np.empty((0, self.cells)),
+            "texts": [],
+        }
+        return empty[self.coding.reads]
 
-    @abstractmethod
-    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
-        """The number of the label of a value, in the column of this name and kind.
+    def chunks(self) -> Iterator[Any]:
+        """What everybody has, of a source on this machine, as devices take it."""
+        source, coding = self.source, self.coding
+        if coding.reads == "codes":
+            rows = source.codes(partial(expression, coding, group_kind=self.group_kind))
+        elif coding.reads == "placed":
+            rows = source.placed(coding, self.group_kind)
+        elif coding.reads == "texts":
+            rows = source.texts(_PIECE)
+        else:
+            rows = source.numbers() if coding.reads == "numbers" else source.vectors()
+        coded = coding.reads in {"codes", "placed"}
+        for values in rows:
+            if coded and len(values) and values.min(axis=0).flat[0] < 0:
+                expected = "no value that is not in the list, in data that does not change while it"
+                raise InvalidArgumentError("column", source.name, f"{expected} is read")
+            yield values
 
-        Null where the row is left out, negative where there must not be such a value.
+    def inputs(self, values: Any, bits: Randomness) -> Any:  # noqa: ANN401
+        """The same within the bounds, no longer than the norm, or of so many labels at most."""
+        bounded: Any = self.coding
+        if bounded.several:
+            return drawn(values, len(bounded.labels), bounded.most, bits)
+        if bounded.reads == "numbers":
+            return np.clip(values, bounded.low, bounded.high).astype(np.float64, copy=False)
+        if bounded.reads == "vectors":
+            from shoal.mechanisms.vectors import shortened
+
+            return shortened(values, Ball(len(bounded.columns), bounded.norm))
+        return values
+
+    def totals(self, values: Any) -> Array:  # noqa: ANN401
+        """True totals of a chunk: a person's answer, or number, adds to them.
+
+        Of numbers and vectors as they are: what cutting them costs has to show. Infinite numbers,
+        which have no sum, count as the nearest bound.
         """
-
-    def chunks(self) -> Iterator[Codes]:
-        """The number of everybody's label."""
-        for codes in self.source.codes(self.code):
-            if codes.size and int(codes.min()) < 0:
-                raise changed(self.source.name)
-            yield codes
-
-    def totals(self, values: Values) -> Array:
-        """How many really have each label."""
-        return np.bincount(values, minlength=len(self.labels)).astype(np.float64)
+        reads = self.coding.reads
+        if reads == "numbers":
+            bounded = np.clip(values, self.coding.low, self.coding.high)  # type: ignore[union-attr]
+            return np.array([math.fsum(np.where(np.isinf(values), bounded, values))])
+        if reads == "vectors":
+            return np.asarray(values.sum(axis=0))
+        if reads == "placed":
+            numbers, groups = values[:, 1], values[:, 0].astype(np.int64)
+            there = ~np.isnan(numbers)
+            counts = np.bincount(groups[there], minlength=self.cells)
+            sums = np.bincount(groups[there], weights=numbers[there], minlength=self.cells)
+            return np.concatenate([counts, sums])
+        if self.coding.several:
+            bits = values[:, None] >> np.arange(self.cells) & 1
+            return np.asarray(bits.sum(axis=0), dtype=np.float64)
+        return np.bincount(values, minlength=self.cells).astype(np.float64)
 
     def size(self) -> tuple[int, int]:
-        """All rows, and those without an answer."""
-        return self.source.size()
+        """How many rows the source has, and how many of them lack what is read."""
+        rows, lacking = self.source.size_of(self.coding)
+        return rows, lacking
+
+
+def drawn(values: Codes, k: int, most: int, bits: Randomness) -> Codes:
+    """Sets of k labels: of those with more than so many a uniform choice of as many."""
+    if most >= k:
+        return values
+    places = np.arange(k)
+    members = values[:, None] >> places & 1 > 0
+    many = np.flatnonzero(members.sum(axis=1) > most)
+    if not many.size:
+        return values
+    order = bits.below(1 << _ORDER_BITS, many.size * k).reshape(-1, k).astype(np.int64)
+    order[~members[many]] = 1 << _ORDER_BITS  # behind those that are selected
+    chosen = np.argsort(order, axis=1, kind="stable")[:, :most]
+    values = values.copy()
+    values[many] = (1 << chosen).sum(axis=1)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a device runs on what was read of a person.
+
+    Or on what is ``given`` of that: it takes values and randomness, and makes so many ``times``
+    as many of them.
+    """
+
+    device: Device
+    given: Any = None
+    times: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """The counts of some people's reports, and their true totals where these are compared."""
 
-    counts: Counts
+    counts: tuple[Counts, ...]
     totals: Array | None = None
 
     def __add__(self, other: Part) -> Part:
         totals = self.totals if other.totals is None else other.totals
         if self.totals is not None and other.totals is not None:
             totals = self.totals + other.totals
-        return Part(self.counts + other.counts, totals)
+        return Part(tuple(map(_added, self.counts, other.counts)), totals)
+
+
+def _added(one: Counts, other: Counts) -> Counts:
+    return one + other
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,29 +213,39 @@ class Counting:
     """Everybody's reports, made and counted. Engines differ in where they do it, not in how."""
 
     inputs: Inputs
-    device: Any
+    reports: tuple[Report, ...]
     truth: bool = False
 
     def parts(self, source: Source, bits: Randomness, spend: Spend = _unmeasured) -> Iterator[Part]:
-        """The counts of a source on this machine, a chunk at a time."""
-        chunks = replace(self.inputs, source=source).chunks()
-        device = self.device
-        most = max(1, _MOST_BITS // (8 * device.message_bytes * math.ceil(device.messages)))
+        """The counts of a source on this machine, a chunk at a time, or pieces of long messages."""
+        inputs = replace(self.inputs, source=source)
+        chunks, wide = inputs.chunks(), 64 * inputs.cells * inputs.coding.several
+        sizes = [
+            8 * each.device.message_bytes * math.ceil(each.device.messages) * each.times
+            for each in self.reports
+        ]
+        most = max(1, _MOST_BITS // max(*sizes, wide))
         while True:
             with spend("read"):
                 values = next(chunks, None)
             if values is None:
                 return
-            counts: Counts | None = None
+            total: Part | None = None
             for start in range(0, len(values), most):
-                with spend("randomize"):
-                    piece = self.inputs.inputs(values[start : start + most])
-                    reports = device.randomize(piece, randomness=bits)
-                with spend("count"):
-                    part = device.tally(reports)
-                    counts = part if counts is None else counts + part
-            if counts is not None:
-                yield Part(counts, self.inputs.totals(values) if self.truth else None)
+                piece = values[start : start + most]
+                if inputs.coding.bounded:
+                    piece = inputs.inputs(piece, bits)
+                counts = []
+                for report in self.reports:
+                    with spend("randomize"):
+                        given = piece if report.given is None else report.given(piece, bits)
+                        sent = report.device.randomize(given, randomness=bits)
+                    with spend("count"):
+                        counts.append(report.device.tally(sent))
+                part = Part(tuple(counts))
+                total = part if total is None else total + part
+            if total is not None:
+                yield replace(total, totals=inputs.totals(values) if self.truth else None)
 
     def total(
         self,
@@ -212,290 +263,15 @@ class Counting:
         ``people`` there are (n, unless it is said).
         """
         total: Part | None = None
+        first = self.reports[0].times
         for part in self.inputs.source.counted(self, n, bits, spend):
             total = part if total is None else total + part
             if progress is not None:
-                progress(done + total.counts.n, n if people is None else people)
-        if total is None or total.counts.n != n:
+                progress(done + total.counts[0].n // first, n if people is None else people)
+        wanted = [n * each.times for each in self.reports]
+        if total is None or [each.n for each in total.counts] != wanted:
             raise changed(self.inputs.source.name)
         return total
-
-
-# ------------------------------------------------------------------- what the devices are given
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Coded(Inputs):
-    """A column, or columns that make a vector, ready for the devices.
-
-    ``labels`` are the answers by their number, or the coordinates; none for numbers. ``notes`` that
-    are in ``PUBLIC`` are assumptions of the guarantee. ``question`` is what a plan has to know, and
-    ``family`` gives the randomizers of a name for these values. ``bins`` are what numbers or dates
-    are counted in, ``quantiles`` and ``ranges`` (their first and last bins) what is asked of them.
-    ``by`` is the column of the groups that people are in.
-    """
-
-    name: str
-    n: int
-    labels: tuple[str, ...] = ()
-    bins: Bins | None = None
-    quantiles: tuple[float, ...] = ()
-    ranges: tuple[tuple[int, int], ...] = ()
-    by: str = ""
-    notes: tuple[str, ...]
-    question: dict[str, Any]
-    family: Callable[[str], Callable[..., Device]]
-
-    @property
-    @abstractmethod
-    def domain(self) -> Domain:
-        """What devices take."""
-
-    @abstractmethod
-    def require(self, randomizer: Device, *, planned: bool = False) -> None:
-        """The randomizer, of a plan or not, takes these values."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Categorical(Answering, Coded):
-    """A column of which every row has one of ``labels``: a list of answers, or bins of numbers."""
-
-    known: int  # labels before those that were added
-    none: int | None  # the label of rows without a value, unless they are left out
-
-    @property
-    def _listed(self) -> str:
-        """What the labels are, in words."""
-        return f"the list of {self.known}" if self.bins is None else f"{self.known} bins"
-
-    @property
-    def domain(self) -> Domain:
-        """One of the labels."""
-        return Cells(len(self.labels))
-
-    def require(self, randomizer: Device, *, planned: bool = False) -> None:
-        """The randomizer takes as many answers."""
-        k, known, own = len(self.labels), self.known, randomizer.domain
-        if own.takes != "answers":
-            expected = f"a randomizer of answers for {self.name} (bounds are for numbers)"
-            raise InvalidArgumentError("randomizer", randomizer, expected)
-        if own != self.domain:
-            counted = " and ".join([self._listed, *self.labels[known:]])
-            advice = f"plan with --categories {k}: " if planned else ""
-            expected = f"a randomizer of k={k} answers for {self.name} ({advice}{counted})"
-            raise InvalidArgumentError("k", own.arguments["k"], expected)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Choices(Categorical):
-    """A column of answers; those that are not in a public list are ``other``, one of the labels."""
-
-    other: int | None
-
-    @classmethod
-    def of(
-        cls,
-        column: Column,
-        categories: Sequence[object] | None = None,
-        *,
-        drop_nulls: bool,
-        answers: Answers | None = None,
-        public_list: bool = False,
-        padded: bool = False,
-        instead: str = _INSTEAD,
-    ) -> Choices:
-        """A public list, and an answer for what is not in it; or the answers that the data has.
-
-        Which these are may be known already. They have to be such as a list that everybody may
-        know would have: few, and no measurements, unless ``public_list`` insists that they are.
-        Who is refused is told what to do ``instead``. ``padded`` columns have an answer for "no
-        answer", whether or not there is a row without.
-        """
-        listed = categories is not None
-        if categories is None:
-            answers = column.answers() if answers is None else answers
-            rows, nulls = answers.rows, answers.nulls
-            values = answers.distinct
-        else:
-            answers = None
-            expected = f"a list of 1 to {MOST_ANSWERS:,} answers"
-            checks.refuse(isinstance(categories, str | bytes), expected, categories=categories)
-            nulls_added = f"no None in the list ({NONE} is added)"
-            checks.refuse(any(value is None for value in categories), nulls_added, categories=None)
-            values = tuple(map(label_of, categories))
-            fits = 1 <= len(values) <= MOST_ANSWERS
-            checks.refuse(not fits, expected, categories=f"{len(values)} answers")
-            rows, nulls = column.size(values)
-        n = people(column.name, rows, nulls, drop_nulls=drop_nulls)
-        none = not drop_nulls and (listed or padded or nulls > 0)
-        added = (*[NONE] * none, *[OTHER] * listed)
-        for value in added:
-            taken = "that name is taken for rows without a known one"
-            checks.refuse(value in values, f"no answer called {value} ({taken})", answer=value)
-        twice = [value for value, times in Counter(values).items() if times > 1]
-        checks.refuse(twice, "every answer once", categories=next(iter(twice), None))
-        if answers is not None:
-            answers.require_public(column.name, instead=instead, insisted=public_list)
-        labels = (*values, *added)
-        same = f"all {n:,} rows have the same one" if n > 1 else "there is one row"
-        expected = f"at least two different answers ({same})"
-        checks.refuse(len(labels) < 2, expected, column=column.name)
-        return cls(
-            name=column.name,
-            n=n,
-            labels=labels,
-            notes=(*[PUBLIC_LIST] * (not listed), *[PUBLIC_NULLS] * drop_nulls),
-            question={"categories": len(labels)},
-            family=partial(registry.family, k=len(labels)),
-            source=column,
-            known=len(values),
-            none=len(values) if none else None,
-            other=len(labels) - 1 if listed else None,
-        )
-
-    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
-        """The number of an answer."""
-        other = UNKNOWN if self.other is None else self.other
-        return position(name, kind, self.labels[: self.known], none=self.none, other=other)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Amounts(Coded):
-    """A column of numbers within public bounds."""
-
-    source: Column
-    bounds: tuple[float, float]
-
-    @classmethod
-    def bounded(cls, column: Column, bounds: tuple[float, float], *, drop_nulls: bool) -> Amounts:
-        """Numbers, those outside the bounds moved to them; text is no number."""
-        expected = "bounds (low, high), two finite numbers with low < high"
-        try:
-            low, high = (float(bound) for bound in bounds)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError("bounds", bounds, expected) from error
-        checks.refuse(not -math.inf < low < high < math.inf, expected, bounds=bounds)
-        rows, nulls = column.numeric_size()
-        n = people(column.name, rows, nulls, drop_nulls=drop_nulls, lacking=column.name)
-        return cls(
-            name=column.name,
-            n=n,
-            notes=(CLAMPED, PUBLIC_NULLS) if drop_nulls else (CLAMPED,),
-            question={"bounds": (low, high)},
-            family=partial(registry.family, bounds=(low, high)),
-            source=column,
-            bounds=(low, high),
-        )
-
-    @property
-    def nobody(self) -> Numbers:
-        """No numbers."""
-        return np.empty(0)
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those without a number."""
-        return self.source.numeric_size()
-
-    def chunks(self) -> Iterator[Numbers]:
-        """Everybody's number, as it is."""
-        return self.source.numbers()
-
-    @property
-    def domain(self) -> Domain:
-        """A number between the bounds."""
-        return Interval(*self.bounds)
-
-    def inputs(self, values: Values) -> Values:
-        """Numbers within the bounds."""
-        return np.clip(values, *self.bounds).astype(np.float64, copy=False)
-
-    def totals(self, values: Values) -> Array:
-        """The true sum, of the numbers as they are: what cutting them costs has to show.
-
-        Infinite ones, which have no sum, count as the nearest bound.
-        """
-        finite = np.where(np.isinf(values), np.clip(values, *self.bounds), values)
-        return np.array([math.fsum(finite)])
-
-    def require(self, randomizer: Device, *, planned: bool = False) -> None:  # noqa: ARG002
-        """The randomizer has the same bounds."""
-        own = randomizer.domain
-        if own.takes != "numbers":
-            expected = f"a randomizer of numbers for {self.name} (it has bounds)"
-            raise InvalidArgumentError("randomizer", randomizer, expected)
-        expected = f"a randomizer with the bounds {self.bounds} of {self.name}"
-        limits = tuple(own.arguments.values())
-        checks.refuse(not own.accepts(self.domain), expected, bounds=limits)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Vectors(Coded):
-    """Columns of numbers, a coordinate each, and the norm that no vector is longer than."""
-
-    source: Rows
-    ball: Ball
-
-    @classmethod
-    def bounded(cls, rows: Rows, norm: float, *, drop_nulls: bool) -> Vectors:
-        """Vectors, those longer than the norm shortened; a row without a number is none."""
-        d = len(rows.names)
-        ball = Ball(dimension=d, norm=norm)
-        total, nulls, without = rows.size()
-        name = spelled(rows.names)
-        lacking = next((of for of, each in zip(rows.names, nulls, strict=True) if each), name)
-        n = people(name, total, without, drop_nulls=drop_nulls, lacking=lacking)
-        return cls(
-            name=name,
-            n=n,
-            labels=rows.names,
-            notes=(SHORTENED, PUBLIC_NULLS) if drop_nulls else (SHORTENED,),
-            question={"dimension": d, "norm": norm},
-            family=partial(registry.family, k=d + 1),  # of length 1, with a coordinate more
-            source=rows,
-            ball=ball,
-        )
-
-    @property
-    def nobody(self) -> Numbers:
-        """No vectors."""
-        return np.empty((0, len(self.labels)))
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those that lack a number."""
-        rows, _, lacking = self.source.size()
-        return rows, lacking
-
-    def chunks(self) -> Iterator[Numbers]:
-        """Everybody's vector, as it is."""
-        return self.source.vectors()
-
-    @property
-    def domain(self) -> Domain:
-        """Vectors within the norm."""
-        return self.ball
-
-    def inputs(self, values: Values) -> Values:
-        """Vectors no longer than the norm."""
-        from shoal.mechanisms.vectors import shortened
-
-        return shortened(values, self.ball)
-
-    def totals(self, values: Values) -> Array:
-        """The true sum, of the vectors as they are: what shortening costs has to show."""
-        return np.asarray(values.sum(axis=0))
-
-    def require(self, randomizer: Device, *, planned: bool = False) -> None:
-        """The randomizer takes vectors of this many coordinates and this length."""
-        if randomizer.domain.accepts(self.ball):
-            return
-        d, norm = self.ball.dimension, self.ball.norm
-        expected = f"a plan with dimension={d}, norm={norm:g} (--dimension {d} --norm {norm:g})"
-        if not planned:
-            expected = (
-                f"a randomizer of vectors of {d} coordinates: privunit of dimension {d + 1}, or "
-                f"split-and-mix-vectors of dimension {d} and bound {self.ball.widest:g}"
-            )
-        raise InvalidArgumentError("randomizer", randomizer, expected)
 
 
 def changed(name: str) -> InvalidArgumentError:
@@ -503,174 +279,76 @@ def changed(name: str) -> InvalidArgumentError:
     return InvalidArgumentError("column", name, "data that does not change while it is read")
 
 
-def people(name: str, rows: int, nulls: int, *, drop_nulls: bool, lacking: str = "") -> int:
-    """How many report: those without an answer may be left out, but not everybody.
-
-    If an answer is a number, nobody may be without one in the ``lacking`` column.
-    """
-    n = rows - nulls if drop_nulls else rows
-    expected = f"at least one row{' with an answer' if rows else ''} in column {name}"
-    checks.refuse(n < 1, expected, column=f"{name} without any")
-    leaves = "drop_nulls (--drop-nulls) leaves out rows without one"
-    expected = f"a number in every row of the column ({leaves})"
-    checks.refuse(lacking and nulls and not drop_nulls, expected, column=lacking)
-    return n
+# --------------------------------------------------------------------------- codings as expressions
 
 
-def spelled(names: Sequence[str]) -> str:
-    """The names of the coordinates, or of the first and the last if they are many.
+def expression(
+    coding: Coding, name: str, kind: pl.DataType, group_kind: pl.DataType | None = None
+) -> pl.Expr:
+    """The code of a value: null where the row is left out, negative where it must not be."""
+    match coding:
+        case Lookup(labels=labels, none=none, other=other):
+            unknown = UNKNOWN if other is None else other
+            return position(name, kind, labels, none=none, other=unknown)
+        case Cut():
+            return _bin(coding, name, kind)
+        case Members():
+            return _members(coding, name, kind)
+        case Product(groups=groups, inner=inner, answers=answers):
+            import polars as pl
 
-    >>> spelled(["x", "y"]), spelled([f"v{i}" for i in range(100)])
-    ('x, y', 'v0, ..., v99 (100 columns)')
-    """
-    if len(names) <= _NAMED:
-        return ", ".join(names)
-    return f"{names[0]}, ..., {names[-1]} ({len(names)} columns)"
-
-
-# ----------------------------------------------------------------------- which columns are meant
-
-
-def separate_names(
-    column: str | Sequence[str] | None, *, norm: float | None, **by_column: object
-) -> tuple[str, ...]:
-    """The names of columns of which each is reported on by itself, each name once.
-
-    ``by_column`` are values for all of them or mappings from name to value: a misspelt name must
-    not be ignored. A norm is for columns that are a vector.
-    """
-    expected = "no norm without columns: it is for the vector that they are"
-    checks.refuse(norm is not None, expected, norm=norm)
-    names = (column,) if isinstance(column, str) else tuple(column or ())
-    distinct = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
-    expected = "the names of one or several columns"
-    checks.refuse(not names or not distinct, expected, column=column)
-    for what, value in by_column.items():
-        unknown = set(value) - set(names) if isinstance(value, Mapping) else set()
-        shown = ", ".join(sorted(map(str, unknown)))
-        checks.refuse(unknown, f"{what} of the columns {', '.join(names)}", **{what: shown})
-    for name in names:
-        binned = chosen(by_column["bins"], name) is not None
-        numbers = chosen(by_column["bounds"], name) is not None and not binned
-        _require_kind(chosen(by_column["randomizer"], name), "numbers" if numbers else "answers")
-    return names
+            group = expression(groups, GROUP, cast("pl.DataType", group_kind))
+            answer = expression(inner, name, kind).cast(pl.Int64)
+            inside = group * answers + answer
+            return pl.when((group < 0) | (answer < 0)).then(UNKNOWN).otherwise(inside)
+        case _:
+            raise InvalidArgumentError("coding", coding.reads, "codes")
 
 
-def vector_names(
-    columns: Sequence[str],
-    *,
-    norm: float | None,
-    unwanted: Mapping[str, object],
-    **single: object,
-) -> tuple[str, ...]:
-    """The names of two columns or more that are the coordinates of one vector, which has a norm.
+def place(coding: Cut, name: str, kind: pl.DataType) -> pl.Expr:
+    """What a column in bins holds, as places; null where there is none."""
+    import polars as pl
 
-    What is ``unwanted`` is for separate columns; what is ``single`` is one value for the vector.
-    """
-    expected = "the names of two columns or more, each once"
-    names = () if isinstance(columns, str) else tuple(columns)
-    if len(names) < 2:
-        expected += " (for one column of numbers: column and bounds, --column and --bounds)"
-    distinct = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
-    checks.refuse(len(names) < 2 or not distinct, expected, columns=columns)
-    for name, value in unwanted.items():
-        expected = f"no {name} with columns, which are one vector and have a norm"
-        checks.refuse(value is not None, expected, **{name: value})
-    expected = "a norm with columns: the largest length of a vector, which is public"
-    checks.refuse(norm is None, expected, norm=norm)
-    for name, value in single.items():
-        if isinstance(value, Mapping):
-            expected = f"one {name} for the vector that the columns are"
-            raise InvalidArgumentError(name, ", ".join(map(str, value)), expected)
-    _require_kind(single["randomizer"], "vectors")
-    return names
+    read = as_day if coding.edges.dates else as_number
+    return read(name, kind, coding.column).cast(pl.Float64)
 
 
-def _require_kind(randomizer: object, what: registry.Takes) -> None:
-    """A randomizer given by its name is one of what there is to collect."""
-    if isinstance(randomizer, str):
-        if not registry.line(randomizer).local:
-            raise registry.without_epsilon(randomizer)
-        kind = registry.names(what, local=True)
-        which = "bounds are for numbers, columns and norm for vectors, neither for answers"
-        expected = f"a randomizer of {what}, one of {', '.join(kind)} ({which})"
-        checks.refuse(randomizer not in kind, expected, randomizer=randomizer)
+def _bin(coding: Cut, name: str, kind: pl.DataType) -> pl.Expr:
+    """The number of a value's bin."""
+    import polars as pl
+
+    inner, none = np.array(coding.edges.edges[1:-1]), len(coding.edges)
+
+    def numbers(values: pl.Series) -> pl.Series:
+        places = values.to_numpy()  # not-a-number where there is none
+        codes = np.searchsorted(inner, places, side="right")
+        codes[np.isnan(places)] = none
+        return pl.Series(codes)
+
+    value = place(coding, name, kind)
+    codes = value.map_batches(numbers, return_dtype=pl.Int64, is_elementwise=True)
+    return pl.when(codes < none).then(codes) if coding.none is None else codes
 
 
-def chosen(values: T | Mapping[str, T] | None, name: str) -> T | None:
-    """The column's own value of a mapping, or the value that is for all columns."""
-    return values.get(name) if isinstance(values, Mapping) else values
+def _members(coding: Members, name: str, kind: pl.DataType) -> pl.Expr:
+    """The sum of 2^i over the labels that are selected."""
+    import polars as pl
+
+    values = _listed(coding, name, kind)
+    total = pl.lit(0, dtype=pl.Int64)
+    for i, label in enumerate(coding.labels):
+        total = total + values.list.contains(label).fill_null(value=False).cast(pl.Int64) * (1 << i)
+    return pl.when(values.is_not_null()).then(total) if coding.drop else total
 
 
-def coded(
-    data: object,
-    names: Sequence[str],
-    *,
-    norm: float | None,
-    categories: Lists | None,
-    bounds: Bounds | None,
-    bins: Binning | Mapping[str, Binning] | None,
-    quantiles: Quantiles | Mapping[str, Quantiles] | None,
-    ranges: Ranges | Mapping[str, Ranges] | None,
-    drop_nulls: bool,
-    epsilon: float | None,
-    public_list: bool,
-    by: str | None = None,
-    groups: Sequence[object] | None = None,
-    padded: bool = False,
-) -> list[Coded]:
-    """Every column ready for the devices; with a norm, the vectors that the columns are.
-
-    How many bins there are, if they are automatic, depends on each column's part of epsilon. With
-    ``by``, the answers of a column are those of people in groups. If it is ``padded``, empty rows
-    may stand for those that a person does not have.
-    """
-    columns = table(data, [*names, *([] if by is None else [by])])
-    for name in names:
-        bounded = chosen(bounds, name) is not None and chosen(bins, name) is None
-        number = norm is not None or bounded
-        expected = f"no mean of {name} with several reports per person ({PADDED})"
-        checks.refuse(padded and number, expected, column=name)
-    if norm is not None:
-        return [Vectors.bounded(columns.rows(names), norm, drop_nulls=drop_nulls)]
-    made: list[Coded] = []
-    for name in names:
-        values = columns.column(name, by)
-        listed, limits = chosen(categories, name), chosen(bounds, name)
-        cut = cast("Binning | None", chosen(bins, name))
-        statistics: dict[str, Any] = {
-            "quantiles": chosen(quantiles, name),
-            "ranges": chosen(ranges, name),
-        }
-        for what, wish in statistics.items():
-            several = isinstance(quantiles if what == "quantiles" else ranges, Mapping)
-            wrong = wish is not None and cut is None and (several or bins is None)
-            checks.refuse(wrong, f"bins with {what} of {name}", **{what: wish})
-        if cut is not None:
-            from shoal.engines.bins import Binned
-
-            expected = f"categories or bins for {name}, not both"
-            checks.refuse(listed is not None, expected, bins=cut)
-            each = None if epsilon is None else epsilon / len(names)
-            binned = Binned.of(values, cut, limits, drop_nulls=drop_nulls, epsilon=each)
-            made.append(binned.with_statistics(**statistics))
-        elif limits is None:
-            made.append(
-                Choices.of(
-                    values, listed, drop_nulls=drop_nulls, public_list=public_list, padded=padded
-                )
-            )
-        elif listed is None:
-            made.append(Amounts.bounded(values, limits, drop_nulls=drop_nulls))
-        else:
-            expected = f"categories or bounds for {name}, not both"
-            raise InvalidArgumentError("bounds", limits, expected)
-    if by is None:
-        return made
-    from shoal.engines import groups as grouping
-
-    lists = grouping.listed(columns.column(by), groups, public_list=public_list, padded=padded)
-    return [grouping.Grouped.of(cast("Categorical", each), lists) for each in made]
+def _listed(coding: Members, name: str, kind: pl.DataType) -> pl.Expr:
+    """The list of what is selected; null for no value."""
+    if kind_of(kind) == "text":
+        apart, mark = coding.labels, coding.separator
+        wrong = [each for each in apart if mark in each or each != each.strip()]
+        expected = f"answers without {mark!r} and blanks around them, as the column is text"
+        checks.refuse(wrong, expected, labels=next(iter(wrong), None))
+    return as_list(name, kind, coding.column, coding.separator)
 
 
 # --------------------------------------------------------------------------------- tables and files
@@ -715,24 +393,14 @@ class Answers:
         union = Answers.of(both[_VALUE], both["count"])
         return Answers(self.rows + other.rows, self.nulls + other.nulls, union.tally)
 
-    @property
-    def measured(self) -> bool:
-        """Whether all answers are numbers, and some of them are not whole.
+    def require_public(self, name: str, argument: str, instead: str, *, insisted: bool) -> None:
+        """Such as a public list may have: neither many, nor numbers of which some are not whole.
 
-        That decides, and not the type of the column: in a text file all values are text.
+        What the answers are decides, and not the type of the column: in a text file all values are
+        text. Who insists may have these, but not identifiers: a list that is public has no names.
         """
         import polars as pl
 
-        numbers = self.tally[_VALUE].str.strip_chars().cast(pl.Float64, strict=False)
-        return not numbers.has_nulls() and bool((numbers != numbers.floor()).any())
-
-    def require_public(
-        self, name: str, argument: str = "column", instead: str = _INSTEAD, *, insisted: bool
-    ) -> None:
-        """Such as a public list may have: neither many, nor numbers that are measured.
-
-        Who insists may have these, but not identifiers: a list that is public has no names.
-        """
         many, taken = self.tally.height, "in a list taken from the data"
         if many > _MANY and 2 * self.single > many:
             single = "most are in one row only, as identifiers are"
@@ -740,15 +408,17 @@ class Answers:
             raise InvalidArgumentError(argument, name, expected)
         wanted = f"at most {MOST_PUBLIC} different answers, not {many:,}"
         wrong = not insisted and many > MOST_PUBLIC
-        if not wrong and not insisted and self.measured:
-            wanted, wrong = "no numbers that are not whole", True
-        insist = "public_list / --public-list takes it anyway"
+        if not wrong and not insisted:
+            numbers = self.tally[_VALUE].str.strip_chars().cast(pl.Float64, strict=False)
+            if not numbers.has_nulls() and bool((numbers != numbers.floor()).any()):
+                wanted, wrong = "no numbers that are not whole", True
+        insist = "public=True / --public-list takes it anyway"
         checks.refuse(wrong, f"{wanted} {taken} ({instead}; {insist})", **{argument: name})
 
     def require_few(self, name: str) -> None:
         """Few enough for a list of answers."""
-        expected = f"at most {MOST_ANSWERS:,} different answers (is it an identifier?)"
-        checks.refuse(self.tally.height > MOST_ANSWERS, expected, column=name)
+        expected = f"at most {MOST_LABELS:,} different answers (is it an identifier?)"
+        checks.refuse(self.tally.height > MOST_LABELS, expected, column=name)
 
 
 class Source:
@@ -778,6 +448,45 @@ class Table:
     def names(self) -> list[str]:
         """Of the columns."""
         return self.frame.collect_schema().names()
+
+    def inputs(self, settled: Settled) -> Inputs:
+        """What people have of a question."""
+        coding: Any = settled.coding
+        if coding.reads == "vectors":
+            return Inputs(
+                source=self.rows(coding.columns), coding=coding, cells=len(coding.columns)
+            )
+        groups, cells = settled.groups, len(settled.labels)
+        if groups is None:
+            return Inputs(source=self.column(coding.column), coding=coding, cells=max(1, cells))
+        source = self.column(coding.column, groups.name)
+        kind = self.column(groups.name).kind()
+        cells = cells or len(groups.labels)
+        return Inputs(source=source, coding=coding, cells=cells, group_kind=kind)
+
+    def kind(self, column: str) -> Kind:
+        """What a column holds."""
+        return kind_of(self.column(column).kind())
+
+    def size(self, coding: Coding) -> tuple[int, int]:
+        """How many rows there are, and how many of them lack what is read."""
+        read: Any = coding
+        if coding.reads == "vectors":
+            return self.rows(read.columns).size_of(coding)
+        return self.column(read.column).size_of(coding)
+
+    def lacking(self, coding: Coding) -> str:
+        """The column in which a row lacks what is read: of several the first one."""
+        read: Any = coding
+        if coding.reads != "vectors":
+            return str(read.column)
+        _, nulls, _ = self.rows(read.columns).size()
+        pairs = zip(read.columns, nulls, strict=True)
+        return str(next(name for name, lacks in pairs if lacks))
+
+    def answers(self, column: str) -> Answers:
+        """The different answers of a column."""
+        return self.column(column).answers()
 
     def column(self, name: str, by: str | None = None) -> Column:
         """One of the columns; with ``by``, another that tells groups of its rows apart."""
@@ -834,7 +543,9 @@ class Column(Source):
 
     def group(self, label: str) -> Column:
         """The rows of one group."""
-        group = as_text(GROUP, self.frame.collect_schema()[GROUP], self.name)
+        import polars as pl
+
+        group = as_text(pl.col(GROUP), self.frame.collect_schema()[GROUP], self.name)
         return replace(self, frame=self.frame.filter(group == label).select(_VALUE))
 
     def kind(self) -> pl.DataType:
@@ -855,29 +566,57 @@ class Column(Source):
         """The different answers; too many of them end the reading early, unless not ``few``."""
         import polars as pl
 
-        empty = pl.Series(_VALUE, [], dtype=pl.String)
-        answers = Answers.of(empty, pl.Series([], dtype=pl.UInt64))
+        answers: Answers | None = None
         for batch in _batches(self._labelled(), self):
             chunk = batch.to_series().alias(_VALUE).value_counts()
-            answers += Answers.of(chunk[_VALUE], chunk["count"])
+            own = Answers.of(chunk[_VALUE], chunk["count"])
+            answers = own if answers is None else answers + own
             if few:
                 answers.require_few(self.name)
-        return answers
+        nobody = pl.Series(_VALUE, [], dtype=pl.String), pl.Series([], dtype=pl.UInt64)
+        return Answers.of(*nobody) if answers is None else answers
 
     def texts(self, size: int) -> Iterator[list[str]]:
         """Everybody's text, so many at a time; nothing for rows without one."""
         for batch in _batches(self._labelled(), self, size):
             yield batch.to_series().fill_null("").to_list()
 
-    def codes(self, coding: Coding) -> Iterator[Codes]:
+    def codes(self, coding: Expression) -> Iterator[Codes]:
         """Everybody's code; rows for which it is null are left out."""
         import polars as pl
 
-        code = coding(_VALUE, self.kind()).cast(pl.Int64).alias(_VALUE)
+        kind = self.frame.collect_schema()[_VALUE]
+        code = coding(_VALUE, kind).cast(pl.Int64).alias(_VALUE)
         for batch in _batches(self.frame.select(code).drop_nulls(), self):
             yield batch.to_series().to_numpy()
 
-    def valued(self, coding: Coding) -> tuple[int, int]:
+    def size_of(self, coding: Coding) -> tuple[int, int]:
+        """How many rows there are, and how many of them lack what is read."""
+        lacks, kind, read = coding.lacks, self.kind(), cast("Any", coding)
+        if lacks == "number":
+            return self.numeric_size()
+        if lacks == "list":
+            return self.valued(partial(_listed, read))
+        if lacks == "place":
+            return self.valued(partial(place, getattr(read, "inner", read)))
+        if coding.reads == "codes":
+            expression(coding, _VALUE, kind, kind)  # refuses columns of something else
+        return self.size(getattr(coding, "labels", ()))
+
+    def placed(self, coding: Placed, group_kind: pl.DataType | None) -> Iterator[Numbers]:
+        """Everybody's group and number, which may be none."""
+        import polars as pl
+
+        group = pl.lit(0)
+        if coding.groups is not None:
+            group = expression(coding.groups, GROUP, cast("pl.DataType", group_kind))
+        number = as_number(_VALUE, self.kind(), self.name)
+        rows = self.frame.select(group.cast(pl.Float64).alias(GROUP), number.alias(_VALUE))
+        rows = rows.drop_nulls(_VALUE) if coding.drop else rows
+        for batch in _batches(rows, self):
+            yield batch.with_columns(pl.col(_VALUE).fill_null(math.nan)).to_numpy()
+
+    def valued(self, coding: Expression) -> tuple[int, int]:
         """How many rows there are, and for how many of them the expression is null."""
         import polars as pl
 
@@ -899,8 +638,10 @@ class Column(Source):
         return Rows((self.name,), self.frame.rename({_VALUE: self.name}), files=self.files)
 
     def _labelled(self) -> pl.LazyFrame:
+        import polars as pl
+
         kind = self.frame.collect_schema()[_VALUE]
-        return self.frame.select(as_text(_VALUE, kind, self.name))
+        return self.frame.select(as_text(pl.col(_VALUE), kind, self.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -917,7 +658,7 @@ class Tallied(Source):
     last: int | None = None
     chunk: int = CHUNK
 
-    def codes(self, coding: Coding) -> Iterator[Codes]:
+    def codes(self, coding: Expression) -> Iterator[Codes]:
         """As those of a column, the same ones side by side."""
         import polars as pl
 
@@ -939,25 +680,80 @@ def position(
     """The position of a value's text in ``labels``; ``other`` if it is not there."""
     import polars as pl
 
-    value = as_text(name, kind, name)
+    value = as_text(pl.col(name), kind, name)
     known = value.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     return pl.when(value.is_null()).then(none).otherwise(known.fill_null(other))
 
 
-def as_text(name: str, kind: pl.DataType, column: str) -> pl.Expr:
+def as_text(value: pl.Expr, kind: pl.DataType, column: str) -> pl.Expr:
     """Values as text: whole numbers without a decimal point, nothing for not-a-number."""
     import polars as pl
 
-    value = pl.col(name)
     if kind.is_float():
         number = value.fill_nan(None)
         whole = (number == number.floor()) & (number.abs() < _EXACT_WHOLE)
         text = number.cast(pl.Int64, strict=False).cast(pl.String)
-        return pl.when(whole).then(text).otherwise(number.cast(pl.String)).alias(name)
+        return pl.when(whole).then(text).otherwise(number.cast(pl.String))
     expected = f"a column of text, numbers or dates ({column} holds {kind})"
     opaque = kind.is_nested() or kind in {pl.Binary, pl.Object}
     checks.refuse(opaque, expected, column=column)
     return value.cast(pl.String)
+
+
+def as_day(name: str, kind: pl.DataType, column: str) -> pl.Expr:
+    """Dates, moments or text that begins with a date as days since 1970; null for other text."""
+    import polars as pl
+
+    value = pl.col(name)
+    if kind == pl.String:
+        value = value.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+    elif kind == pl.Datetime:
+        value = value.dt.date()
+    elif kind != pl.Date:
+        raise InvalidArgumentError("column", column, f"a column of dates (not of {kind})")
+    return value.cast(pl.Int32)
+
+
+def as_list(name: str, kind: pl.DataType, column: str, separator: str) -> pl.Expr:
+    """Lists, or text of JSON or with separators, as lists of text; null for no value."""
+    import polars as pl
+
+    value = pl.col(name)
+    if kind == pl.List or kind == pl.Array:  # noqa: PLR1714 - of any inner type: no hash is equal
+        inner = kind.inner  # type: ignore[attr-defined]  # of lists
+        value = value if kind == pl.List else value.arr.to_list()
+        return value.list.eval(as_text(pl.element(), inner, column))
+    expected = f"a column of lists, or of text with {separator!r} between answers (not of {kind})"
+    checks.refuse(kind_of(kind) != "text", expected, column=column)
+    text = value.cast(pl.String)
+    parts = text.str.split(separator).list.eval(pl.element().str.strip_chars())
+    found = text.map_batches(_json_lists, return_dtype=pl.List(pl.String), is_elementwise=True)
+    return pl.coalesce(found, parts)
+
+
+def _json_lists(texts: pl.Series) -> pl.Series:
+    """The lists that texts are in JSON, and nothing for other texts: lines of JSON come as text."""
+    import polars as pl
+
+    lists: list[list[str | None] | None] = [None] * len(texts)
+    for row in np.flatnonzero(texts.str.starts_with("[").fill_null(value=False).to_numpy()):
+        try:
+            inside = json.loads(texts[int(row)])
+        except (ValueError, RecursionError):
+            continue
+        lists[row] = [None if each is None else label_of(each) for each in inside]
+    return pl.Series(texts.name, lists, dtype=pl.List(pl.String))
+
+
+def kind_of(kind: pl.DataType) -> Kind:
+    """What a column of this type holds."""
+    import polars as pl
+
+    if kind == pl.String or kind == pl.Categorical or kind == pl.Enum:  # noqa: PLR1714 - as above
+        return "text"
+    if kind.is_numeric():
+        return "whole" if kind.is_integer() else "real"
+    return "date" if kind in {pl.Date, pl.Datetime} else "other"
 
 
 def as_number(name: str, kind: pl.DataType, column: str) -> pl.Expr:
@@ -985,11 +781,16 @@ class Rows(Source):
         """What the rows are called."""
         return spelled(self.names)
 
+    def size_of(self, coding: Coding) -> tuple[int, int]:  # noqa: ARG002
+        """How many rows there are, and how many of them lack a number."""
+        rows, _, lacking = self.size()
+        return rows, lacking
+
     def size(self) -> tuple[int, list[int], int]:
         """How many rows there are, how many lack a number in each column, and in any."""
         import polars as pl
 
-        numbers = self.numbers()
+        numbers = self.expressions()
         counts = self.frame.select(
             pl.len().alias("rows"),
             *(number.null_count().alias(f"{i}") for i, number in enumerate(numbers)),
@@ -1000,11 +801,11 @@ class Rows(Source):
 
     def vectors(self) -> Iterator[Numbers]:
         """Rows of numbers; those that lack one are left out."""
-        frame = self.frame.select(self.numbers()).drop_nulls()
+        frame = self.frame.select(self.expressions()).drop_nulls()
         for batch in _batches(frame, self, max(1, CHUNK // len(self.names))):
             yield batch.to_numpy()
 
-    def numbers(self) -> list[pl.Expr]:
+    def expressions(self) -> list[pl.Expr]:
         """The columns as floating-point numbers."""
         kinds = self.frame.collect_schema()
         return [as_number(name, kinds[name], name) for name in self.names]
@@ -1060,18 +861,15 @@ def only_column(data: Any) -> str | None:  # noqa: ANN401 - any table
     return _VALUE if data.name in {None, ""} else str(data.name)
 
 
+def listed(data: object) -> bool:
+    """Whether it is a list of values, or an array or a series of them, and no table."""
+    table = isinstance(data, str | bytes | Mapping | Table) or hasattr(data, "columns")
+    return hasattr(data, "__iter__") and not table
+
+
 def _is_series(data: object) -> bool:
     """One column: of Polars, of pandas, or of those that follow them."""
     return hasattr(data, "to_frame") and hasattr(data, "name") and not hasattr(data, "columns")
-
-
-def label_of(value: object) -> str:
-    """A public answer as the text that the same value has in a column."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value) if abs(float(value)) < _EXACT_WHOLE else value)
-    return str(value)
 
 
 def _imported(data: Any, names: Sequence[str]) -> pl.LazyFrame:  # noqa: ANN401 — pandas, Arrow …

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms.base import Reports, source
-from shoal.randomness import Randomness
+from shoal.mechanisms.base import Reports
+from shoal.randomness import Randomness, source
 from shoal.values import Batch, Envelopes
 
 RUN_HERE = (

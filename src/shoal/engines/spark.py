@@ -27,11 +27,10 @@ import numpy as np
 from shoal import checks
 from shoal.engines import columns
 from shoal.engines.columns import (
-    Answering,
     Answers,
-    Coding,
     Column,
     Counting,
+    Expression,
     Part,
     Rows,
     Source,
@@ -41,6 +40,8 @@ from shoal.engines.columns import (
 )
 from shoal.engines.files import require_columns
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
+from shoal.questions.kinds import MOST_LABELS, OTHER
+from shoal.questions.settled import Lookup
 from shoal.randomness import Randomness, SecureRandomness, secure
 from shoal.values import Counts
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 DIRECT, RESULTS = "spark.task.maxDirectResultSize", "spark.driver.maxResultSize"
 MESSAGE = "spark.rpc.message.maxSize"
 _VALUE, _GROUP, _COUNT = "value", "group", "count"
-_COUNTED = "n long, cells binary, totals binary, error string"
+_COUNTED = "people binary, sizes binary, cells binary, totals binary, error string"
 _NEEDED = ("shoal", "polars", "numpy", "cryptography")
 _PROBES = 8  # tasks that look whether executors have what they need
 _OVERHEAD = 16 << 10  # bytes of a task's result beside its counts: metrics, most of all
@@ -63,6 +64,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt)): (.*)$", re.MULTILINE)
 _MODULE = re.compile(r"No module named '([\w]+)")
 Local = Callable[["pl.DataFrame"], Column | Rows]
+Given = dict[tuple[str, ...] | None, Answers]  # of all answers, or of those in a list and others
 Sources = Callable[[Iterator["pa.RecordBatch"]], Iterator[Source]]
 _checked: set[str] = set()  # sessions whose executors have what they need
 
@@ -76,6 +78,7 @@ class SparkTable(Table):
 
     frame: Any
     schema: pl.DataFrame  # the same columns as Polars has them, without rows
+    given: dict[str, Given] = field(default_factory=dict, init=False)  # of each column
 
     @property
     def names(self) -> list[str]:
@@ -97,7 +100,9 @@ class SparkTable(Table):
 
     def column(self, name: str, by: str | None = None) -> SparkColumn:
         """One of the columns; with ``by``, another that tells groups of its rows apart."""
-        return SparkColumn(name, **self._renamed({name: _VALUE} | ({by: _GROUP} if by else {})))
+        names = {name: _VALUE} | ({by: _GROUP} if by else {})
+        # What settles a question has counted its answers: they are not read again.
+        return SparkColumn(name, **self._renamed(names), given=self.given.setdefault(name, {}))
 
     def rows(self, names: Sequence[str]) -> SparkRows:
         """Columns of numbers that are read together."""
@@ -163,7 +168,7 @@ class SparkColumn(Column):
     frame: Any
     schema: pl.DataFrame = field(kw_only=True)
     only: str | None = None
-    given: list[Answers] = field(default_factory=list, init=False)  # once they are counted
+    given: Given = field(default_factory=dict, kw_only=True)  # once they are counted
 
     @property
     def local(self) -> Local:
@@ -173,11 +178,14 @@ class SparkColumn(Column):
     def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
         """The counts, task by task."""
         with spend("collect"):
-            grouped = _GROUP in self.schema.columns and self.only is None
-            if self.given and isinstance(counting.inputs, Answering) and not grouped:
-                answers = Tallied(self.name, self.given[-1], chunk=columns.CHUNK)
-                return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
-            return _of_rows(self, counting, n, bits)
+            coding = counting.inputs.coding
+            known = None
+            if isinstance(coding, Lookup):  # others read more than the answer, or another thing
+                known = self.given.get(coding.labels, self.given.get(None))
+            if known is None:
+                return _of_rows(self, counting, n, bits)
+            answers = Tallied(self.name, known, chunk=columns.CHUNK)
+            return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
 
     def groups(self, by: str) -> Answers:
         """The groups that the rows are in, as answers of the column that they are by."""
@@ -189,7 +197,7 @@ class SparkColumn(Column):
 
     def group(self, label: str) -> SparkColumn:
         """The rows of one group."""
-        return replace(self, only=label)
+        return replace(self, only=label, given={})
 
     def kind(self) -> pl.DataType:
         """What the column holds."""
@@ -202,7 +210,7 @@ class SparkColumn(Column):
         """
         import polars as pl
 
-        columns.as_text(_VALUE, self.kind(), self.name)  # refuses what has none
+        columns.as_text(pl.col(_VALUE), self.kind(), self.name)  # refuses what has none
         if self._is_text(_VALUE) and 0 < len(listed) <= _MOST_LISTED:
             answers = self._answers(listed=listed)
             return answers.rows, answers.nulls
@@ -212,7 +220,7 @@ class SparkColumn(Column):
         rows, nulls = counts.select(pl.col(_COUNT).sum(), pl.col("nulls").sum()).row(0)
         return int(rows), int(nulls)
 
-    def valued(self, coding: Coding) -> tuple[int, int]:
+    def valued(self, coding: Expression) -> tuple[int, int]:
         """How many rows there are, and for how many of them the expression is null."""
         coding(_VALUE, self.kind())  # refuses columns that are none of its kind
         task = partial(_values_of_partition, self.local, coding)
@@ -223,14 +231,16 @@ class SparkColumn(Column):
 
     def answers(self, *, few: bool = True) -> Answers:
         """The different answers, grouped by Spark and labelled here."""
-        if self.given and few:
-            return self.given[-1]
-        most = columns.MOST_ANSWERS + 2  # one more tells that there are more; and nothing at all
+        if few and None in self.given:
+            return self.given[None]
+        most = MOST_LABELS + 2  # one more tells that there are more; and nothing at all
         return self._answers(most=most if few else None)
 
     def _answers(self, *, most: int | None = None, listed: Sequence[str] = ()) -> Answers:
         """How many give each answer; of a list, those that are not in it count as one."""
-        text = columns.as_text(_VALUE, self.kind(), self.name)
+        import polars as pl
+
+        text = columns.as_text(pl.col(_VALUE), self.kind(), self.name)
         keys = [_VALUE] if self.only is None else [_VALUE, _GROUP]
         counts = self._counts(keys, most=most and most * len(keys), listed=listed)
         counts = self._of_group(counts).with_columns(text)
@@ -238,7 +248,7 @@ class SparkColumn(Column):
         if most is not None:
             answers.require_few(self.name)
         if most is not None or listed:
-            self.given.append(answers)
+            self.given[tuple(listed) or None] = answers
         return answers
 
     @property
@@ -263,9 +273,9 @@ class SparkColumn(Column):
             # A value of text with a collation of its own is more than one answer.
             texts = {key: sql.col(key).cast("string") for key in keys if self._is_text(key)}
             if listed:
-                value = texts[_VALUE]
+                value, unlisted = texts[_VALUE], max(listed, key=len) + OTHER  # longer than all
                 known = value.isNull() | value.isin(list(listed))
-                texts[_VALUE] = sql.when(known, value).otherwise(columns.OTHER)
+                texts[_VALUE] = sql.when(known, value).otherwise(unlisted)
             values = [texts[key].alias(key) if key in texts else key for key in keys]
             counts = self.frame.groupBy(*values).agg(sql.count(sql.lit(1)).alias(_COUNT), *flagged)
             counts = counts if most is None else counts.limit(most)
@@ -279,7 +289,10 @@ class SparkColumn(Column):
     def _of_group(self, counts: pl.DataFrame) -> pl.DataFrame:
         if self.only is None:
             return counts
-        return counts.filter(columns.as_text(_GROUP, counts.schema[_GROUP], self.name) == self.only)
+        import polars as pl
+
+        group = columns.as_text(pl.col(_GROUP), counts.schema[_GROUP], self.name)
+        return counts.filter(group == self.only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +317,7 @@ class SparkRows(Rows):
         import polars as pl
         from pyspark.sql import functions as sql
 
-        _rows(self.names, self.schema).numbers()  # refuses columns that are none of numbers
+        _rows(self.names, self.schema).expressions()  # refuses columns that are none of numbers
         if pl.String in self.schema.dtypes:
             return self._text_size()
         lacking = [_lacking(_quoted(name), kind) for name, kind in self.schema.schema.items()]
@@ -355,12 +368,17 @@ def _polars(table: pa.Table) -> pl.DataFrame:
     import polars as pl
 
     frame = pl.DataFrame(table)
-    zoned = [
-        pl.col(name).dt.convert_time_zone("UTC")
-        for name, kind in frame.schema.items()
-        if isinstance(kind, pl.Datetime) and kind.time_zone is not None
-    ]
-    return frame.with_columns(zoned)
+    kinds = {name: _unzoned(kind) for name, kind in frame.schema.items()}
+    return frame.cast({name: kind for name, kind in kinds.items() if kind != frame.schema[name]})
+
+
+def _unzoned(kind: pl.DataType) -> pl.DataType:
+    """The same, also within lists, with instants in UTC."""
+    import polars as pl
+
+    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+        return pl.Datetime(kind.time_unit, "UTC")
+    return pl.List(_unzoned(cast("pl.DataType", kind.inner))) if isinstance(kind, pl.List) else kind
 
 
 # ------------------------------------------------------------------------ the counts of partitions
@@ -388,9 +406,10 @@ def _of_answers(
     bits: Randomness,
 ) -> Iterator[Part]:
     """The counts of every share of the people."""
-    device = counting.device
     most = _most_tasks(session, counting, bits)
-    people = max(columns.CHUNK, _TASK_BYTES // (device.message_bytes * math.ceil(device.messages)))
+    devices = [each.device for each in counting.reports]
+    largest = max(each.message_bytes * math.ceil(each.messages) for each in devices)
+    people = max(columns.CHUNK, _TASK_BYTES // largest)
     tasks = min(most, _MOST_TASKS, -(-n // people))
     shares = partial(_shares, answers, n, tasks)
     empty = Tallied(answers.name, answers.answers, last=0)
@@ -408,21 +427,30 @@ def _collected(frame: Any, counting: Counting, empty: Source, sources: Sources) 
         if part.error is not None:
             raise InvalidArgumentError(*json.loads(part.error))
     return (
-        Part(
-            Counts(np.frombuffer(part.cells, dtype=np.int64), part.n),
-            np.frombuffer(part.totals) if counting.truth else None,
-        )
+        Part(tuple(_counts(part)), np.frombuffer(part.totals) if counting.truth else None)
         for part in parts
     )
+
+
+def _counts(part: Any) -> Iterator[Counts]:  # noqa: ANN401 - a row
+    """Of each report, which stand one behind the other."""
+    people, sizes, cells = (
+        np.frombuffer(each, dtype=np.int64) for each in (part.people, part.sizes, part.cells)
+    )
+    split = np.split(cells, np.cumsum(sizes)[:-1])
+    return map(Counts, split, people.tolist())
 
 
 def _most_tasks(session: Any, counting: Counting, bits: Randomness) -> int:  # noqa: ANN401
     """How many vectors of counts the driver may receive; an error if one is too large by itself."""
     seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
     checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
-    device, inputs = counting.device, counting.inputs
-    nobody = inputs.inputs(inputs.nobody)
-    cells = len(device.tally(device.randomize(nobody)).cells)
+    inputs = counting.inputs
+    nobody, cells = inputs.inputs(inputs.nobody, bits), 0
+    for report in counting.reports:
+        given = nobody if report.given is None else report.given(nobody, bits)
+        sent = report.device.randomize(given)
+        cells += len(report.device.tally(sent).cells)
     totals = len(inputs.totals(inputs.nobody)) if counting.truth else 0
     size = 8 * (cells + totals) + _OVERHEAD
     direct, results = _setting(session, DIRECT, "1m"), _setting(session, RESULTS, "1g")
@@ -495,13 +523,18 @@ def _counts_of_task(
                 total = part if total is None else total + part
     except InvalidArgumentError as refused:  # not raised: Spark would only try again
         error = json.dumps([refused.name, str(refused.value), refused.expected])
-        total = Part(Counts(np.zeros(0, dtype=np.int64), 0))
+        total = Part((Counts(np.zeros(0, dtype=np.int64), 0),))
     if total is not None:
         totals = np.zeros(0) if total.totals is None else total.totals
-        cells = np.ascontiguousarray(total.counts.cells, dtype=np.int64)
-        row = {"n": [total.counts.n], "cells": [cells.tobytes()], "totals": [totals.tobytes()]}
+        counts = total.counts
+        numbers = {
+            "people": np.array([each.n for each in counts]),
+            "sizes": np.array([each.cells.size for each in counts]),
+            "cells": np.concatenate([each.cells for each in counts]),
+        }
+        row = {name: [each.astype(np.int64).tobytes()] for name, each in numbers.items()}
         texts = pa.array([error], type=pa.string())
-        yield pa.RecordBatch.from_pydict(row | {"error": texts})
+        yield pa.RecordBatch.from_pydict(row | {"totals": [totals.tobytes()], "error": texts})
 
 
 def _sizes_of_partition(
@@ -518,7 +551,7 @@ def _sizes_of_partition(
 
 
 def _values_of_partition(
-    local: Local, coding: Coding, batches: Iterator[pa.RecordBatch]
+    local: Local, coding: Expression, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """In a task: how many rows it has, and how many of them lack a value, in one row."""
     import pyarrow as pa

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from shoal import checks
-from shoal.engines.bins import Bins, Place, written
 from shoal.estimate.tree import TreeEstimate
 from shoal.explain.text import measured
 from shoal.mechanisms.base import Codes
 from shoal.mechanisms.estimators import AnswerEstimator
+from shoal.questions.edges import Edges, Place, written
 from shoal.values import Array, Estimate, Record, attributes
 
 LEVEL = 0.95
@@ -125,7 +125,7 @@ class Curve:
 class Distribution:
     """The estimates of bins, after which may come one answer more for people without a value."""
 
-    bins: Bins
+    bins: Edges
     estimate: Estimate
     estimator: AnswerEstimator
 

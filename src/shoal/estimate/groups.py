@@ -55,13 +55,13 @@ def split(
     cells = estimate.unbiased.reshape(groups, k)
     inside = cells.sum(axis=1, keepdims=True)
     rests = estimator.sums(estimate, (inside - cells).ravel(), np.full(groups * k, k - 1))
-    limits = (each.reshape(groups, k) for of in (estimate, rests) for each in _limits(of, level))
+    limits = (each.reshape(groups, k) for of in (estimate, rests) for each in possible(of, level))
     low, high, least, most = limits
     with np.errstate(divide="ignore", invalid="ignore"):
         lows = np.where(low > 0, low / (low + most), 0.0)
         highs = np.where(least > 0, high / (high + least), 1.0)
         fractions = np.clip(cells / sizes.frequencies[:, None], lows, highs)
-    ends = np.array(_limits(sizes, level)) * estimate.n
+    ends = np.array(possible(sizes, level)) * estimate.n
     return tuple(
         Group(
             label=label,
@@ -76,8 +76,8 @@ def split(
     )
 
 
-def _limits(estimate: Estimate, level: float) -> tuple[Array, Array]:
-    """Of fractions, none of which is below 0: an estimate below it has the upper limit of 0."""
+def possible(estimate: Estimate, level: float) -> tuple[Array, Array]:
+    """Limits of fractions, not below 0: an estimate below it has the upper limit of 0."""
     low, high = estimate.interval(level)
     above = high + np.maximum(-estimate.frequencies, 0.0)
     return np.clip(low, 0.0, 1.0), np.clip(above, 0.0, 1.0)

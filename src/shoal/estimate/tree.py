@@ -10,25 +10,18 @@ people, which is public. For mechanisms whose counts have independent errors of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from shoal import checks
-from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.mechanisms.base import Codes
-from shoal.mechanisms.shares import NEGLIGIBLE, Difference, reached
+from shoal.mechanisms.shares import Difference, magnitudes, weighted_reach
 from shoal.values import Array, Estimate, Flags
 
 LARGEST = 2000  # answers: beyond, least squares take long
-_LEAST_TAIL = 1e-12  # of sums of errors
-_NOTHING = 50.0  # a transform below e^-50
-_KNOWN = 1e-9  # people
-
-# The law of an error, its weight, and how many independent ones have both.
-Weights = tuple[tuple[CountLaw, float, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +127,9 @@ class Sums(Estimate):
             weights = tuple(
                 (error.law, weight, number)
                 for error, part in zip(self.errors, self.parts, strict=True)
-                for weight, number in _magnitudes(part[:, column])
+                for weight, number in magnitudes(part[:, column])
             )
-            reached.append(_reached(weights, tail) / self.n)
+            reached.append(weighted_reach(weights, tail) / self.n)
         return np.array(reached)
 
 
@@ -172,43 +165,6 @@ class TreeEstimate(Sums):
         deviations = np.sqrt(np.maximum(self.tree.variance(weights), 0.0)) / self.n
         parts = self.tree.parts(weights)
         return Sums(weights @ self.frequencies, deviations, self.n, errors=self.errors, parts=parts)
-
-
-def _magnitudes(weights: Array) -> Iterator[tuple[float, int]]:
-    """The weights without signs, which change nothing, and how many there are of each."""
-    sizes, numbers = np.unique(np.round(np.abs(weights), 12), return_counts=True)
-    return zip(sizes.tolist(), numbers.tolist(), strict=True)
-
-
-@lru_cache(maxsize=1 << 14)
-def _reached(weights: Weights, tail: float) -> float:
-    """Hardly more than the least t with Pr[Σ weight × error >= t] <= tail.
-
-    A count less another of its ``law`` has the transform (1 + 4 s sin²(x/2))^−shape with
-    s = variance/shape. The sum is hardly ever beyond what Bernstein's inequality says, as
-    log E e^(xE) <= (v x²/2)/(1 − b x), with b the largest weight over the rate and v the variance
-    of continuous Laplace laws.
-    """
-    checks.refuse(tail <= _LEAST_TAIL, f"a level whose tails are above {_LEAST_TAIL:g}", tail=tail)
-    rates = [math.log1p(law.shape / law.mean) for law, _, _ in weights]
-    scale = max(weight / rate for (_, weight, _), rate in zip(weights, rates, strict=True))
-    squares = [number * weight**2 for _, weight, number in weights]
-    laws = [law for law, _, _ in weights]
-    variance = math.fsum(2 * law.variance * w for law, w in zip(laws, squares, strict=True))
-    if scale < _KNOWN:  # nobody, or everybody
-        return 0.0
-    above = zip(laws, rates, squares, strict=True)
-    wide = math.fsum(2 * law.shape / rate**2 * square for law, rate, square in above)
-    depth = -math.log(NEGLIGIBLE * tail)
-
-    def add(places: Array, logs: Array) -> None:
-        for law, weight, number in sorted(weights, key=lambda each: -(each[1] ** 2) * each[2]):
-            some = np.flatnonzero(logs > -_NOTHING)
-            waves = np.sin(weight / 2 * places[some]) ** 2
-            logs[some] -= number * law.shape * np.log1p(4 * law.variance / law.shape * waves)
-
-    furthest = math.sqrt(2 * depth * wide) + depth * scale
-    return reached(add, deviation=math.sqrt(variance), furthest=furthest, tail=tail)
 
 
 def totals(k: int, starts: Codes, stops: Codes, *, last: float = 0.0) -> Array:

@@ -26,6 +26,7 @@ from shoal.mechanisms.base import CategoryRandomizer, Wanted
 from shoal.mechanisms.estimators import expected_largest
 from shoal.planning import errors, plan
 from shoal.questions.domains import Cells
+from shoal.questions.kinds import Choice
 from shoal.randomness import Randomness
 from shoal.values import Array
 
@@ -81,7 +82,7 @@ def _reporting(randomizer: CategoryRandomizer, n: int) -> Model:
 
 def _curator(n: int) -> Model:
     """Discrete Laplace noise on every count; replacing an answer changes two of them by 1."""
-    floor = errors.central(K, EPSILON)
+    floor = errors.central(K, 2, EPSILON)
 
     def estimate(codes: Codes, randomness: Randomness) -> Array:
         noise = _geometric(randomness) - _geometric(randomness)
@@ -170,7 +171,7 @@ def learning_curves(points: int) -> Iterator[Row]:
     # Predicted errors everywhere, measured ones at the powers of ten.
     sizes = {round(n) for n in np.geomspace(*_PEOPLE.limits, points)}
     for n in sorted(sizes | set(RUNS)):
-        shuffled = plan(epsilon=EPSILON, delta=DELTA, n=n, categories=K)
+        shuffled = plan(Choice("answer", K), epsilon=EPSILON, delta=DELTA, n=n)
         models = {
             "local": _reporting(_best_local(n), n),
             "shuffle": _reporting(cast("CategoryRandomizer", shuffled.randomizer), n),

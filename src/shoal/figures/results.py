@@ -37,9 +37,9 @@ _SAMPLINGS = {
 def plan(made: Plan, path: Path) -> None:
     """The error of each option, between a trusted curator and no shuffler."""
     possible = sum(option.errors is not None for option in made.options)
-    question = made.question
-    target = f"ε = {plain(question.epsilon)}, δ = {plots.tick(question.delta)}"
-    how = f"{question.n:,} people, {target}. Each at the largest ε₀, or with the least noise,"
+    setting = made.only.ranking.setting
+    target = f"ε = {plain(setting.epsilon)}, δ = {plots.tick(setting.delta)}"
+    how = f"{setting.n:,} people, {target}. Each at the largest ε₀, or with the least noise,"
     plots.save(
         path,
         "The error of each option",

@@ -9,7 +9,9 @@ import numpy as np
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Table, Value, figure
-from shoal.testing.study import LEVEL, Powers, Study
+from shoal.questions.terms import Limits
+from shoal.testing import Hypothesis, Powers, Simulations, Study
+from shoal.testing.hypothesis import LEVEL
 
 K, EPSILON, DELTA, DISTANCE = 1024, 0.25, 1e-6, 0.1
 MESSAGES = 100.0  # more than any of them needs
@@ -61,13 +63,12 @@ def testing_power(points: int) -> list[dict[str, Value]]:
     1707.05128; Canonne, Lyu, arXiv 2108.08987).
     """
     study = Study(
-        reference=np.full(K, 1 / K),
+        Hypothesis(k=K, distance=DISTANCE),
         epsilon=EPSILON,
         delta=DELTA,
-        distance=DISTANCE,
-        messages_cap=MESSAGES,
+        limits=Limits(messages=MESSAGES),
         trials=TRIALS,
-        simulations=SIMULATIONS,
+        simulations=Simulations(SIMULATIONS),
     )
     sizes = [round(n) for n in np.geomspace(FEWEST, MOST, points)]
     return Powers(study, tuple(study.points(sizes)), {}).rows()

@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal import randomness as sources
 from shoal.accounting.blanket import BallProfile
 from shoal.accounting.law import BlanketLaw, Claim, PairLike
 from shoal.accounting.noise.profile import NoiseProfile
@@ -35,7 +34,7 @@ from shoal.mechanisms.codec import Codec, Rows, Uneven, Whole, enveloped, taken_
 from shoal.mechanisms.estimators import E_co, Estimator
 from shoal.questions.domains import Domain
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Flags, Messages, Span
+from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, Span
 
 Reports = Messages | Envelopes
 Codes = npt.NDArray[np.int64]
@@ -155,6 +154,10 @@ class Mechanism(ABC, Generic[E_co]):
     name: ClassVar[str]
     # Whether a report is an envelope of messages, or a message.
     several: ClassVar[bool] = False
+    messages: float = 1.0  # of one person, on average
+    slots: int = 1  # the most messages that one person sends: what an envelope has room for
+    # How batches are filled up, if the shuffler may see how many messages somebody sends.
+    uneven: Uneven | None = None
     # Whether it takes public coins, which may be drawn once the data are fixed.
     public_coins: ClassVar[bool] = False
     # In template text: the sentences in which a survey says what leaves a device, and how.
@@ -233,6 +236,18 @@ class Mechanism(ABC, Generic[E_co]):
         made = partial(calibrated, **wanted.domain.arguments)
         return [Candidate(cls.name, calibrated=made)]
 
+    @classmethod
+    def unrivalled(cls, wanted: Wanted, local_epsilon: float) -> bool:  # noqa: ARG003
+        """Whether no other message, at about this local epsilon, has a smaller error."""
+        return False
+
+    @classmethod
+    def fitting(cls, domain: Domain, *, epsilon: float) -> Device:
+        """The mechanism for the data of a domain, with this local epsilon."""
+        makes: Any = cls  # a data class, with the domain's arguments among its fields
+        made: Device = makes(**domain.arguments, epsilon=epsilon)
+        return made
+
     def fitted(self, domain: Domain) -> Device:  # noqa: ARG002
         """This mechanism as it takes the data of a domain: itself, if there is no other way."""
         return self
@@ -255,11 +270,6 @@ class Mechanism(ABC, Generic[E_co]):
     # What it reveals
 
     @property
-    def privacy(self) -> Privacy:
-        """By which the accountant knows it."""
-        return self.parts.privacy
-
-    @property
     def local_epsilon(self) -> float:
         """The epsilon of one person's messages by themselves, as implemented (may be infinite)."""
         return self.parts.privacy.local_epsilon
@@ -278,21 +288,6 @@ class Mechanism(ABC, Generic[E_co]):
         return PrivacyProfile(self.law(), n) if curve is None else curve(n)
 
     # What it sends
-
-    @property
-    def messages(self) -> float:
-        """Expected number of messages of one person."""
-        return 1.0
-
-    @property
-    def slots(self) -> int:
-        """The most messages that one person sends: what an envelope has room for."""
-        return 1
-
-    @property
-    def uneven(self) -> Uneven | None:
-        """How batches are filled up, if the shuffler may see how many messages somebody sends."""
-        return None
 
     @property
     def law_levels(self) -> int:
@@ -340,17 +335,6 @@ class Mechanism(ABC, Generic[E_co]):
             return self.parts.codec.decode(rows)
         filling = None if self.uneven is None else self.uneven.filling
         return taken_apart(self.parts.codec, rows, self.slots, filling)
-
-    def decode_slots(self, rows: Rows) -> Messages:
-        """The messages of single slots, a row each, after the shuffler mixed them.
-
-        Empty slots are left out; what no device can have sent is an error.
-        """
-        return self.parts.codec.used(rows)
-
-    def admissible(self, rows: Rows) -> Flags:
-        """Which rows of ``message_bytes`` bytes a device can have sent as one of its messages."""
-        return self.parts.codec.admissible(rows)
 
     def cells(self, messages: Messages) -> Whole:
         """Add up messages, whosever they are."""
@@ -475,11 +459,6 @@ def check_table(outputs: int, **rows: int) -> None:
     ((name, count),) = rows.items()
     expected = f"{name} times {outputs} outputs <= {LARGEST_TABLE} for a table"
     checks.refuse(count * outputs > LARGEST_TABLE, expected, **rows)
-
-
-def source(randomness: Randomness | None) -> Randomness:
-    """This randomness, or a secure one."""
-    return sources.secure() if randomness is None else randomness
 
 
 def margins(delta: float) -> tuple[float, ...]:

@@ -27,12 +27,11 @@ from shoal.mechanisms.base import (
     Odds,
     Parts,
     Wanted,
-    source,
 )
 from shoal.mechanisms.codec import Codec, Rows, Whole, byte_rows, checked_rows
 from shoal.mechanisms.estimators import Support, Supported
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words
+from shoal.randomness import Randomness, Words, source
 from shoal.values import Array, Estimate, Flags, Messages, category_codes
 
 CELLS_AT_ONCE = 1 << 20

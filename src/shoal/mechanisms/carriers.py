@@ -50,15 +50,12 @@ from shoal.mechanisms.base import (
     Parts,
     Wanted,
     margins,
-    source,
 )
 from shoal.mechanisms.codec import (
     Numbered,
     Rows,
     Uneven,
     Whole,
-    checked_rows,
-    decode_integers,
     encode_integers,
 )
 from shoal.mechanisms.estimators import AnswerEstimator
@@ -69,10 +66,11 @@ from shoal.mechanisms.shares import (
     Difference,
     Error,
     KnownErrors,
+    magnitudes,
     reached,
 )
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import (
     Array,
     Counts,
@@ -114,8 +112,10 @@ class Signed(Numbered):
 
     def used(self, rows: Rows) -> Messages:
         """The messages of single slots; one that is not sent is an error."""
-        rows = checked_rows(rows, self.message_bytes)
-        return decode_integers(rows, self.message_bytes, self.outputs)
+        messages = self.decode(rows)
+        expected = f"messages below {self.outputs}"
+        checks.every(messages < self.outputs, expected, message=messages)
+        return messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class CarrierHistogram(Mechanism[Estimate]):
         )
 
     @property
-    def uneven(self) -> Uneven:
+    def uneven(self) -> Uneven:  # type: ignore[override]  # of the parameters
         """Who does not carry noise sends fewer messages than there are slots."""
         codec = self.codec
         numbers = encode_integers(np.array([self._nothing, codec.outputs]), codec.message_bytes)
@@ -303,12 +303,12 @@ class CarrierHistogram(Mechanism[Estimate]):
         }
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """Expected messages of one person, those that say nothing among them."""
         return float(self._sent[0])
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The most messages that are ever sent."""
         return self.most
 
@@ -458,13 +458,31 @@ class OfCarried(AnswerEstimator):
         left = np.where(direct, 0.0, 1 - estimate.frequencies.sum())
         error = self._law(estimate.n)
         errors: list[Error] = [
-            CarriedSum(error, number, weight)
+            CarriedSum(error, ((1.0, number), (weight, 1)))
             if weight % 1
             else error.times(max(1, number + weight))
             for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True)
         ]
         scales = (numbers + weights > 0).astype(np.float64)
         return KnownErrors.of(values + left, errors, n=estimate.n, scales=scales)
+
+    @property
+    def signed(self) -> bool:
+        """As errors of different answers are uncorrelated."""
+        return True
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the errors' sum."""
+        offsets, parts = self.balanced(weights)
+        law, scales = self._law(estimate.n), np.ptp(parts, axis=1) > 0
+        errors = [CarriedSum(law, tuple(magnitudes(row))) for row in parts]
+        values = offsets + parts @ estimate.unbiased
+        return KnownErrors.of(values, errors, n=estimate.n, scales=scales.astype(np.float64))
+
+    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
+        """Exact, and the same for all data."""
+        squares = (self.balanced(weights)[1] ** 2).sum(axis=1)
+        return np.asarray(squares * self._law(n).variance / n**2)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for all answers, whatever their fractions."""
@@ -517,29 +535,28 @@ class CarriedDifference(Difference):
 
 @dataclass(frozen=True)
 class CarriedSum:
-    """The errors of ``number`` answers, and ``weight`` times that of another one."""
+    """The errors of some answers; ``parts`` are weights, and of how many each is."""
 
     error: CarriedDifference
-    number: int
-    weight: float
+    parts: tuple[tuple[float, int], ...]
 
     @property
     def variance(self) -> float:
         """Errors of different answers are uncorrelated."""
-        return self.error.variance * (self.number + self.weight**2)
+        return self.error.variance * math.fsum(number * own**2 for own, number in self.parts)
 
     def limit(self, level: float) -> float:
         """Hardly more than the least t that the sum is from −t to t with, at this level."""
         checks.open_probability(level=level)
         tail = (1 - level) / 2
         checks.refuse(tail <= _LEAST_TAIL, f"tails above {_LEAST_TAIL:g}", tail=tail)
-        return _carried_limit(self, tail)
+        return _carried_limit(self, tail) if self.variance else 0.0
 
 
 @lru_cache(maxsize=1 << 12)
 def _carried_limit(total: CarriedSum, tail: float) -> float:
     """From the transform (1 − c + c q(x)^(ms) q(wx)^s)^n; how far it goes by Chernoff's bound."""
-    error, parts = total.error, ((1.0, total.number), (total.weight, 1))
+    error, parts = total.error, total.parts
     law, depth = error.law, -math.log(NEGLIGIBLE * tail)
     ratio = law.variance / law.shape
     steepest = math.log1p(law.shape / law.mean)  # where a count has no exponential moment

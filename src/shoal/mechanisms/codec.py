@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from shoal.values import Array, Envelopes, Flags, Messages, category_codes
 Rows = npt.NDArray[np.uint8]
 Whole = npt.NDArray[np.int64]
 Filling = Callable[[int, int], Messages]
+# Messages as whole numbers below so many, or an error naming the first other one.
+message_numbers = partial(category_codes, name="message", what="messages")
 
 
 class Codec(ABC):
@@ -103,20 +106,18 @@ class Numbered(Codec):
 
     def cells(self, messages: Messages) -> Whole:
         """How often each message was sent."""
-        numbers = self.checked(messages)
+        numbers = message_numbers(messages, self.outputs)
         return np.bincount(numbers, minlength=self.outputs).astype(np.int64)
-
-    def checked(self, messages: Messages) -> Whole:
-        """Messages as whole numbers below ``outputs``, or an error naming the first other one."""
-        return category_codes(messages, self.outputs, name="message", what="messages")
 
     def encode(self, messages: Messages) -> Rows:
         """The messages' numbers, big-endian."""
-        return encode_integers(self.checked(messages), self.message_bytes)
+        return encode_integers(message_numbers(messages, self.outputs), self.message_bytes)
 
     def decode(self, rows: Rows) -> Messages:
         """The messages' numbers."""
-        return decode_integers(rows, self.message_bytes, self.codes)
+        numbers, expected = integers_of(rows, self.message_bytes), f"messages below {self.codes}"
+        checks.every(numbers < np.uint64(self.codes), expected, message=numbers)
+        return numbers.astype(np.int64)
 
     def admissible(self, rows: Rows) -> Flags:
         """Numbers that a device sends now and then."""
@@ -197,13 +198,6 @@ def encode_integers(messages: Messages, width: int) -> Rows:
     """Whole numbers as big-endian rows of ``width`` bytes."""
     wide = np.asarray(messages).astype(">u8")
     return np.ascontiguousarray(wide[:, None].view(np.uint8)[:, 8 - width :])
-
-
-def decode_integers(rows: Rows, width: int, limit: int) -> Messages:
-    """Big-endian rows as whole numbers below ``limit``."""
-    numbers = integers_of(rows, width)
-    checks.every(numbers < np.uint64(limit), f"messages below {limit}", message=numbers)
-    return numbers.astype(np.int64)
 
 
 def integers_of(rows: Rows, width: int) -> npt.NDArray[np.uint64]:

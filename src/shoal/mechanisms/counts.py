@@ -25,22 +25,13 @@ from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import UnreachableTargetError
 from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
-from shoal.mechanisms.base import (
-    ByProfile,
-    Candidate,
-    Integers,
-    Mechanism,
-    Parts,
-    Wanted,
-    margins,
-    source,
-)
+from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted, margins
 from shoal.mechanisms.codec import Numbered, Whole
 from shoal.mechanisms.estimators import AnswerEstimator, E_co, MeanEstimator, Support, Supported
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import Difference, KnownErrors, LaplaceMean, RareCount
 from shoal.questions.domains import Cells, Interval
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import (
     Array,
     Counts,
@@ -132,12 +123,12 @@ class _NearCentral(Mechanism[E_co]):
         return {**self._single.integers("single"), **self._paired.integers("pairs")}
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """Those of the largest number, and a share of the noise."""
         return self._copies + self._noise.messages / self.people
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """Room for the largest number and the largest shares of noise that are ever drawn."""
         return self._copies + 2 * self._single.largest + 2 * self._paired.largest
 
@@ -304,6 +295,21 @@ class OfOnes(AnswerEstimator):
         error, n = self._law(estimate.n), estimate.n
         scales = (sizes == 1).astype(np.float64)
         return KnownErrors.of(values, [error] * values.size, n=n, scales=scales)
+
+    def balanced(self, weights: Array) -> tuple[Array, Array]:
+        """Whoever does not answer 1 answers 0."""
+        return weights[:, 0], (weights - weights[:, :1]) * [0.0, 1.0]
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the one error."""
+        offsets, parts = self.balanced(weights)
+        error, scales = self._law(estimate.n), np.abs(parts[:, 1])
+        values = offsets + parts @ estimate.unbiased
+        return KnownErrors.of(values, [error] * scales.size, n=estimate.n, scales=scales)
+
+    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
+        """Exact, and the same for all data."""
+        return np.asarray(self.balanced(weights)[1][:, 1] ** 2 * self._law(n).variance / n**2)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for both answers, whatever their fractions."""

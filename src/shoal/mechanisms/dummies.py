@@ -23,21 +23,13 @@ from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import hashing, shares
 from shoal.mechanisms import words as texts
-from shoal.mechanisms.base import (
-    ByProfile,
-    Candidate,
-    Integers,
-    Mechanism,
-    Parts,
-    Wanted,
-    source,
-)
+from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered, Whole, ragged
-from shoal.mechanisms.estimators import AnswerEstimator, Gap
+from shoal.mechanisms.estimators import MOST_PAIRED, AnswerEstimator, Gap, over_pairs
 from shoal.mechanisms.partitioned import OfAllAnswers, PartitionedAnswers, Partitions
-from shoal.mechanisms.shares import NoisyCounts
+from shoal.mechanisms.shares import DrawnErrors, NoisyCounts
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words
+from shoal.randomness import Randomness, Words, source
 from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Span, category_codes
 
 MOST_DUMMIES = 100_000.0
@@ -123,12 +115,12 @@ class AmongDummies(Mechanism[Estimate]):
         return self.added.integers
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """The truth and the dummies."""
         return 1 + self.dummies
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The truth and as many dummies as anybody sends."""
         return 1 + self.added.most
 
@@ -233,6 +225,28 @@ class LessDummies(AnswerEstimator):
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of the dummies alone."""
         return self.dummies.spread(total / self.k, squares / self.k) + 0 * own
+
+    @property
+    def signed(self) -> bool:
+        """The spread is exact."""
+        return True
+
+    def spread(self, weights: Array) -> Array:
+        """Of the dummies alone, each of which is any answer."""
+        mean, square = (part.mean(axis=1, keepdims=True) for part in (weights, weights**2))
+        return np.asarray(self.dummies.spread(mean, square) + 0 * weights)
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the dummies, which does not depend on the data."""
+        offsets, parts = self.balanced(weights)
+        n, draws = estimate.n, []
+        for row in parts:
+            sizes, numbers = np.unique(row, return_counts=True)
+            each = list(zip(sizes.tolist(), (numbers / self.k).tolist(), strict=True))
+            always = n * self.dummies.always, tuple(each)
+            rare = n, tuple((size, self.dummies.sometimes * part) for size, part in each)
+            draws.append((always, rare))
+        return DrawnErrors.of(offsets + parts @ estimate.unbiased, draws, n=n)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""
@@ -446,6 +460,24 @@ class LessHashed(AnswerEstimator):
         shared = c * (1 - c) * (total - own) ** 2
         return np.asarray((self.dummies.spread(total / buckets, square) + shared) / (1 - c) ** 2)
 
+    @property
+    def signed(self) -> bool:
+        """If triples of so few answers are looked at one by one."""
+        return self.k <= MOST_PAIRED
+
+    def spread(self, weights: Array) -> Array:
+        """Of the dummies, and of two other answers at a time in the same bucket."""
+        if not self.signed:
+            return super().spread(weights)
+        c, buckets = self.collision, self.buckets
+        total, squares = (part.sum(axis=1, keepdims=True) for part in (weights, weights**2))
+        noise = self.dummies.spread(total / buckets, (squares + (total**2 - squares) * c) / buckets)
+        pairs = over_pairs(
+            weights, lambda own: hashing.of_others(hashing.sharing(own, self.k, buckets), own)
+        )
+        shared = c * (squares - weights**2) + pairs - (c * (total - weights)) ** 2
+        return np.asarray((noise + np.maximum(shared, 0.0)) / (1 - c) ** 2)
+
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Of the dummies, and of the other answers in the same bucket."""
         f = np.asarray([] if frequencies is None else frequencies, dtype=np.float64)
@@ -544,12 +576,12 @@ class PartitionedDummies(PartitionedAnswers):
         return made(dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """The truth and the dummies of every partition."""
         return self.partitions * (1 + self.dummies)
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The truth and as many dummies as anybody sends, for every partition."""
         return self.partitions * (1 + self.added.most)
 

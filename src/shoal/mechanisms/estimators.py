@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from shoal.mechanisms.weighted import LinearTotals, WeightedTotals, units
 from shoal.values import (
     AnyEstimate,
     Array,
@@ -29,6 +30,7 @@ E_co = TypeVar("E_co", bound=AnyEstimate, covariant=True)
 Codes = npt.NDArray[np.int64]
 Gap = Callable[[Counts], float]
 
+MOST_PAIRED = 256  # answers, all pairs of which are looked at one by one
 _NODES = 512  # of a quadrature whose error is far below any digit that is shown
 _EDGE = 3.2
 _ROUNDING = 1e-9
@@ -81,6 +83,11 @@ class AnswerEstimator(Estimator[Estimate]):
 
     k: int
     laplace: bool = False
+
+    @property
+    def signed(self) -> bool:
+        """Whether :meth:`spread` takes weights of both signs at once."""
+        return False
 
     @property
     def one_error(self) -> bool:
@@ -163,6 +170,72 @@ class AnswerEstimator(Estimator[Estimate]):
             step=estimate.step,
             granularity=estimate.granularity,
         )
+
+    def spread(self, weights: Array) -> Array:
+        """The variance of one person's part in Σ w_j f̂_j (rows), given the own answer (columns).
+
+        At most, by :meth:`total_spread`, and for rows of one sign; if ``signed`` it is exact, and
+        for any weights.
+        """
+        own = weights if self.signed else np.abs(weights)
+        total, squares = (part.sum(axis=1, keepdims=True) for part in (own, own**2))
+        return np.asarray(self.total_spread(own, total, squares))
+
+    def balanced(self, weights: Array) -> tuple[Array, Array]:
+        """Numbers c and weights v with Σ w_j f_j = c + Σ v_j f_j (rows), and a small error of that.
+
+        Everybody has one answer, so that any number may be taken off all weights. It is their mean,
+        which is best if the errors of all answers are alike. Of weights of two values it is one of
+        both, so that sums of some answers are those of :meth:`sums`; and so it is if variances are
+        known for weights of one sign only. It depends on the weights alone, not on the data.
+        """
+        low, span, scaled = units(weights)
+        two = ((scaled == 0) | (scaled == 1)).all(axis=1)
+        off = np.where(two, self._off_two(scaled.sum(axis=1)), scaled.mean(axis=1))
+        if not self.signed:
+            direct, other = (self.spread(each).max(axis=1) for each in (scaled, 1 - scaled))
+            off = np.where(two, off, direct > other)
+        return low + span * off, span[:, None] * (scaled - off[:, None])
+
+    def _off_two(self, sizes: Array) -> Array:
+        """0 if so many answers are estimated by themselves, 1 if by the others."""
+        ends, others = np.array([[0.0], [1.0]]), self.k - sizes
+        direct = self.total_spread(np.minimum(ends, sizes), sizes, sizes)
+        other = self.total_spread(np.minimum(1 - ends, others), others, others)
+        return np.where(direct.max(axis=0) <= other.max(axis=0), 0.0, 1.0)
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """Unbiased estimates of Σ w_j f_j, a row of weights from 0 to 1 for each of them.
+
+        The errors are those of Σ v_j f̂_j (see :meth:`balanced`), whose variance given the data is
+        the mean of :meth:`spread` over all people. Its standard errors are estimates of that, its
+        limits use bounds (:class:`~shoal.mechanisms.weighted.WeightedTotals`). Mechanisms whose
+        errors have a known law use that.
+        """
+        offsets, parts = self.balanced(weights)
+        spread = self.spread(parts)
+        values = offsets + parts @ estimate.unbiased
+        line = LinearTotals.of(values, weights, spread, estimate)
+        offsets, parts = self.balanced(spread)
+        means = offsets + parts @ estimate.unbiased
+        errors = np.sqrt(np.maximum(means, spread.min(axis=1) / 2) / estimate.n)
+        return WeightedTotals(
+            values,
+            np.where(line.straight, line.standard_errors, errors),
+            estimate.n,
+            step=estimate.step,
+            granularity=estimate.granularity,
+            line=line,
+            spreads=LinearTotals.of(means, spread, self.spread(parts), estimate),
+            largest=spread.max(axis=1),
+        )
+
+    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:
+        """The variance of :meth:`weighted`, given the true fractions, for weights of any size.
+
+        Exact, or an upper bound where :meth:`spread` is one.
+        """
+        return np.asarray(self.spread(self.balanced(weights)[1]) @ frequencies / n)
 
     def covariance(self, estimate: Estimate) -> Array | None:  # noqa: ARG002
         """The covariance matrix of the estimated fractions, where there is a formula for it."""
@@ -258,15 +331,37 @@ class Supported(AnswerEstimator):
         """Variance of each estimated fraction, given the true ones."""
         return self.support.variance([] if frequencies is None else frequencies, n=n)
 
+    @property
+    def signed(self) -> bool:
+        """If ``joint`` is exact."""
+        return True
+
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of the weights of the answers that a message supports, over P - Q."""
+        variance = self._variance(own, total, squares)
+        return np.asarray(np.maximum(variance, 0.0) / (self.support.true - self.support.other) ** 2)
+
+    def _variance(self, own: Array, total: Array, squares: Array) -> Array:
+        """Of the weights of the answers that a message supports."""
         true, other = self.support.true, self.support.other
         two, with_truth = self.joint
         rest, rest_squares = total - own, squares - own**2
         second = own**2 * true + rest_squares * other
         second = second + 2 * own * rest * with_truth + (rest**2 - rest_squares) * two
         mean = own * true + rest * other
-        return np.asarray(np.maximum(second - mean**2, 0.0) / (true - other) ** 2)
+        return second - mean**2
+
+    def spread(self, weights: Array) -> Array:
+        """Of the weights of the answers that a message supports, over P - Q."""
+        if not self.signed:
+            return super().spread(weights)
+        total, squares = (part.sum(axis=1, keepdims=True) for part in (weights, weights**2))
+        variance = self._variance(weights, total, squares) + self.pairs(weights)
+        return np.asarray(np.maximum(variance, 0.0) / (self.support.true - self.support.other) ** 2)
+
+    def pairs(self, weights: Array) -> Array | float:  # noqa: ARG002
+        """What answers add that are supported together more often, or less, than ``joint`` says."""
+        return 0.0
 
     @property
     def one_error(self) -> bool:
@@ -285,6 +380,12 @@ class Supported(AnswerEstimator):
         if not self.independent:
             return None
         return np.diag(self.variance(estimate.frequencies, n=estimate.n))
+
+
+def over_pairs(weights: Array, together: Callable[[int], Array]) -> Array:
+    """Σ_j Σ_l w_j w_l t_jl for rows of weights; each own answer (columns) has a matrix t."""
+    answers = range(weights.shape[1])
+    return np.stack([((weights @ together(x)) * weights).sum(axis=1) for x in answers], axis=1)
 
 
 # ------------------------------------------------------------------------------ of numbers, vectors

@@ -34,22 +34,13 @@ from shoal.accounting.gaussian import Normal
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.mechanisms.base import (
-    ByLaw,
-    ByProfile,
-    Candidate,
-    Codes,
-    Mechanism,
-    Parts,
-    Wanted,
-    source,
-)
+from shoal.mechanisms.base import ByLaw, ByProfile, Candidate, Codes, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.vectors import NORM_TOLERANCE, Coordinates, vector_rows
 from shoal.questions.domains import Ball, Interval
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import (
     Array,
     Counts,

@@ -63,12 +63,11 @@ from shoal.mechanisms.base import (
     Parts,
     Wanted,
     check_table,
-    source,
 )
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator
 from shoal.questions.domains import Interval
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Array, Counts, MeanEstimate, Messages, Noise, bounded_numbers
 
 _ROUNDING_BITS = 53

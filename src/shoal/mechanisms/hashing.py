@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,6 @@ from shoal.mechanisms.base import (
     Odds,
     Parts,
     Wanted,
-    source,
 )
 from shoal.mechanisms.codec import (
     Codec,
@@ -36,10 +35,10 @@ from shoal.mechanisms.codec import (
     integer_width,
     integers_of,
 )
-from shoal.mechanisms.estimators import Support, Supported
+from shoal.mechanisms.estimators import MOST_PAIRED, Support, Supported, over_pairs
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Cells, Domain, Texts
-from shoal.randomness import Randomness, Words
+from shoal.randomness import Randomness, Words, source
 from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, category_codes
 
 PRIME = (1 << 61) - 1
@@ -145,7 +144,7 @@ class LocalHashing(CategoryRandomizer):
                 ),
             ),
             codec=Hashed(self.g, self._keys, self._everything),
-            estimator=Supported(self.k or 0, support, (both, both)),
+            estimator=ByBuckets(self.k or 0, support, (both, both), g=self.g),
             odds=odds,
             sizes={"buckets": self.g},
         )
@@ -215,6 +214,30 @@ class LocalHashing(CategoryRandomizer):
         if self.k is None:
             return fingerprints(_listed(values))
         return category_codes(np.asarray(values), self.k).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class ByBuckets(Supported):
+    """From how many messages have a function that sends each of the answers to their bucket."""
+
+    g: int = 2
+
+    @property
+    def signed(self) -> bool:
+        """If triples of so few answers are looked at one by one."""
+        return self.k <= MOST_PAIRED
+
+    def pairs(self, weights: Array) -> Array:
+        """Two others: all three in one bucket, which is sent, or these two in another one."""
+        true, (assumed, _) = self.support.true, self.joint
+        shared, pairs = collisions(self.g)
+        lie = (1 - true) / (self.g - 1)
+
+        def together(own: int) -> Array:
+            three = sharing(own, self.k, self.g)
+            return of_others(true * three + lie * (shared / pairs - three) - assumed, own)
+
+        return over_pairs(weights, together)
 
 
 class Hashed(Codec):
@@ -294,6 +317,53 @@ def collisions(g: int) -> tuple[int, int]:
     each, larger = divmod(PRIME, g)
     shared = larger * (each + 1) * each + (g - larger) * each * (each - 1)
     return shared, PRIME * (PRIME - 1)
+
+
+def sharing(own: int, k: int, g: int) -> Array:
+    """How often the keys ``own``, j and l of 0, ..., k − 1 are all in one of g buckets, by j and l.
+
+    Let them be apart by α < β, after division by what these have in common (a factor of u changes
+    nothing). The three values are A + iD − p F_i, whole numbers F of wraps, and they share a bucket
+    if D = p F_α/α = p F_β/β modulo g: with probability 1/g if M = α F_β − β F_α is 0 modulo g,
+    and never else. With fractional parts U_i of (A + iD)/p, M = (α − β) U_0 + β U_α − α U_β: of the
+    points of a cube that make this a whole number, as many do as three independent uniform U have
+    density there. Exact but for parts g/p of it.
+    """
+    return np.asarray(_all_shared(k, g).take(_apart(own, k)))
+
+
+@lru_cache(maxsize=MOST_PAIRED)
+def _apart(own: int, k: int) -> npt.NDArray[np.int32]:
+    """Where α and β, with nothing in common, are: a planner asks for many numbers of buckets."""
+    keys = np.arange(k, dtype=np.int32)
+    three = np.sort(np.stack(np.broadcast_arrays(np.int32(own), keys[:, None], keys)), axis=0)
+    alpha, beta = three[1] - three[0], three[2] - three[0]
+    common = np.maximum(np.gcd(alpha, beta), 1)
+    return np.asarray(alpha // common * k + beta // common)
+
+
+@lru_cache(maxsize=16)
+def _all_shared(k: int, g: int) -> Array:
+    """The same by α and β, with nothing in common."""
+    beta = np.arange(k, dtype=np.float64)
+    alpha = beta[:, None]
+    rest, density = beta - alpha, np.zeros((k, k))
+    for multiple in range(-((k - 1) // g), (k - 1) // g + 1):
+        place = beta + multiple * g  # in a sum of three uniform numbers up to α, β and β − α
+        density += np.maximum(place, 0.0) ** 2
+        for corner in (alpha, beta, rest):
+            density -= np.maximum(place - corner, 0.0) ** 2
+            density += np.maximum(place - (2 * beta - corner), 0.0) ** 2
+        density -= np.maximum(place - 2 * beta, 0.0) ** 2
+    volume = np.where((alpha > 0) & (rest > 0), 2 * alpha * beta * rest, np.inf)
+    return np.asarray(density / volume / g)
+
+
+def of_others(matrix: Array, own: int) -> Array:
+    """A matrix with zeros but for two different answers, none of them one's own."""
+    matrix[own, :] = matrix[:, own] = 0.0
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
 
 
 def hashed(functions: Functions, keys: Words | np.uint64, g: int) -> Words:

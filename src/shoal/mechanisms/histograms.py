@@ -32,13 +32,19 @@ from shoal.mechanisms.base import (
     Parts,
     Wanted,
     margins,
-    source,
 )
 from shoal.mechanisms.codec import Numbered, Whole, ragged
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.mechanisms.shares import CountTable, Difference, RareCount
+from shoal.mechanisms.shares import (
+    CountTable,
+    Difference,
+    KnownErrors,
+    RareCount,
+    WeightedDifferences,
+    magnitudes,
+)
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import (
     Array,
     Counts,
@@ -321,12 +327,12 @@ class NearCentralHistogram(Mechanism[Estimate]):
         return value
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """The answer, and a share of the noise of all buckets."""
         return 1 + self.k * self.noise.messages / self.people
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The answer, and room for all but the rarest shares of noise."""
         return 1 + self._clumps.room
 
@@ -409,7 +415,10 @@ class OfBuckets(AnswerEstimator):
             values + mean * (1 - estimate.frequencies.sum()),
             np.sqrt(sizes * (1 - mean) * error.variance) / n,
             n,
-            groups=tuple(((1 - part, size), (part, self.k - size)) for part, size in weights),
+            groups=tuple(
+                ((1 - part, size), (part, self.k - size)) if 0 < size < self.k else ()
+                for part, size in weights
+            ),
             error=error,
         )
 
@@ -417,6 +426,24 @@ class OfBuckets(AnswerEstimator):
         """Of one person's part of the noise, the number of all people being public."""
         least = squares - total**2 / self.k
         return self.error(self._people).variance / self._people * least + 0 * own
+
+    def balanced(self, weights: Array) -> tuple[Array, Array]:
+        """Less the mean of all weights, which is best for independent errors of one law."""
+        means = weights.mean(axis=1)
+        return means, weights - means[:, None]
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the errors."""
+        offsets, parts = self.balanced(weights)
+        law, n = self.error(estimate.n), estimate.n
+        errors = [WeightedDifferences(law, tuple(magnitudes(row))) for row in parts]
+        values, scales = offsets + parts @ estimate.unbiased, np.ptp(parts, axis=1) > 0
+        return KnownErrors.of(values, errors, n=n, scales=scales.astype(np.float64))
+
+    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
+        """Exact, and the same for all data."""
+        squares = (self.balanced(weights)[1] ** 2).sum(axis=1)
+        return np.asarray(squares * self.error(n).variance / n**2)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """The same for every answer, whatever its fraction."""

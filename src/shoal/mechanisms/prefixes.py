@@ -56,14 +56,14 @@ from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.mechanisms.base import ByProfile, Integers, Mechanism, Parts, Reports, source
+from shoal.mechanisms.base import ByProfile, Integers, Mechanism, Parts, Reports
 from shoal.mechanisms.codec import Whole
 from shoal.mechanisms.detection import Background, Channel, Ladder
 from shoal.mechanisms.dummies import Dummies, UniformDummies
 from shoal.mechanisms.partitioned import OfAllAnswers
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Texts
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Estimate
 
 Codes = npt.NDArray[np.uint8]
@@ -486,12 +486,12 @@ class PrefixDummies(PrefixMechanism):
         return UniformDummies(k=self.tree.k, dummies=self.dummies)
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """The truth and the dummies."""
         return self.oracle.messages
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The truth and as many dummies as anybody sends."""
         return self.oracle.slots
 

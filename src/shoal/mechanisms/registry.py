@@ -30,6 +30,16 @@ class Line(NamedTuple):
     several: bool = False  # messages of one person
     surveys: bool = False  # made for surveys of the service, from another one that is planned
 
+    @property
+    def by_sigma(self) -> bool:
+        """Whether it is one message with unbounded noise, of a deviation that may be given."""
+        return not self.local and not self.several
+
+    def fits(self, domain: Domain) -> bool:
+        """Whether it is for such data; bits are answers, of which there are two."""
+        bits = self.takes == "bits" and domain.takes == "answers"
+        return bits or self.takes == domain.takes
+
 
 _several = partial(Line, local=False, several=True)
 
@@ -87,15 +97,10 @@ def names(
     )
 
 
-# One message with unbounded noise, of a deviation that may be given.
-BY_SIGMA = names(local=False, several=False)
-
-
 def fitting(domain: Domain, *, several: bool) -> Iterator[type[Device]]:
     """The mechanisms for these data, those with ``several`` messages among them or not."""
     for name, line in LINES.items():
-        bits = line.takes == "bits" and domain.takes == "answers"
-        if (line.takes == domain.takes or bits) and (several or not line.several):
+        if line.fits(domain) and (several or not line.several):
             yield by_name(name)
 
 
@@ -108,9 +113,10 @@ def line(name: str) -> Line:
 
 def by_name(name: str) -> Any:  # noqa: ANN401 - a class of mechanisms, which take what they take
     """The class of a mechanism, or an error that lists the names."""
-    known = line(name)
-    home = importlib.import_module(f"shoal.mechanisms.{known.module}")
-    return getattr(home, known.attribute)
+    if name not in LINES:
+        raise unknown(name, LINES)
+    home = importlib.import_module(f"shoal.mechanisms.{LINES[name].module}")
+    return getattr(home, LINES[name].attribute)
 
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
@@ -133,10 +139,10 @@ def noisy(
     name: str, sigma: float, *, k: int | None = None, bounds: tuple[float, float] | None = None
 ) -> Device:
     """The randomizer of that name with noise of this deviation: vectors are at most 1 long."""
-    makes = by_name(name)
-    if name not in BY_SIGMA:
+    known, makes = line(name), by_name(name)
+    if not known.by_sigma:
         raise InvalidArgumentError("sigma", sigma, f"no sigma for {name}, but a local epsilon")
-    if name == "gaussian":
+    if known.takes == "numbers":
         checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
         low, high = bounds or (0.0, 1.0)
         made: Device = makes(low=low, high=high, sigma=sigma)
@@ -172,6 +178,26 @@ def family(
     size, what = sizes.get(known.takes, ("k", "number of possible answers"))
     checks.refuse(k is None, f"k, the {what}, which {name} needs", k=k)
     return partial(makes, **{size: k})
+
+
+_SHAPES = "bounds / --bounds are for numbers, columns and norm for vectors"
+
+
+def named(name: str, epsilon: float, domain: Domain) -> Device:
+    """The mechanism of that name for the data of a domain, with this local epsilon.
+
+    >>> from shoal.questions.domains import Cells
+    >>> named("grr", 1.0, Cells(3))
+    RandomizedResponse(k=3, epsilon=1.0)
+    """
+    if not line(name).local:
+        raise without_epsilon(name)
+    takes = cast("Takes", domain.takes)
+    fitting_names = names(takes, local=True)
+    expected = f"a mechanism of {takes}, one of {', '.join(fitting_names)} ({_SHAPES})"
+    checks.refuse(name not in fitting_names, expected, mechanism=name)
+    made: Device = by_name(name).fitting(domain, epsilon=epsilon)
+    return made
 
 
 def protocol(name: str) -> Any:  # noqa: ANN401 - a class, as of by_name

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,19 +29,26 @@ from shoal.mechanisms.base import (
     Codes,
     Odds,
     Parts,
+    Wanted,
     check_table,
-    source,
 )
 from shoal.mechanisms.codec import Numbered
-from shoal.mechanisms.estimators import AnswerEstimator, Support, Supported
+from shoal.mechanisms.estimators import (
+    MOST_PAIRED,
+    AnswerEstimator,
+    Support,
+    Supported,
+    over_pairs,
+)
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words
+from shoal.randomness import Randomness, Words, source
 from shoal.values import Array, Counts, Estimate, Flags, Messages, Span, category_codes
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
 LARGEST_SPACE = 20_000_000  # vectors that the Fourier transform of an estimate runs over
 _NEGLIGIBLE = 1e-6  # below this epsilon the best space no longer changes
+_RARE = 2.0  # e^epsilon over the number of answers
 _CHUNK = 1 << 16  # reports worked on at once, so that they stay in the cache
 
 Scalar = TypeVar("Scalar", np.int64, np.float64)
@@ -78,6 +85,11 @@ class RandomizedResponse(CategoryRandomizer):
     k: int
     epsilon: float
 
+    @classmethod
+    def unrivalled(cls, wanted: Wanted, local_epsilon: float) -> bool:
+        """Where a lie is rare: to support more answers than one then only adds noise."""
+        return local_epsilon >= math.log(_RARE * wanted.domain.arguments["k"])
+
     @cached_property
     def parts(self) -> Parts[Estimate]:
         """By symmetry one list of atoms serves all pairs of answers."""
@@ -99,7 +111,7 @@ class RandomizedResponse(CategoryRandomizer):
 
         A draw below high - low keeps the truth; the rest is k equal slices of size low.
         """
-        truths, odds = category_codes(values, self.k), self.odds
+        truths, odds = category_codes(values, self.k), cast("Odds", self.parts.odds)
         excess = odds.high - odds.low
         bits = source(randomness)
         messages = np.empty(truths.size, dtype=np.int64)
@@ -337,6 +349,31 @@ class InBlocks(AnswerEstimator):
         """
         shared = np.minimum(squares, -(-self.k // self.response.layout.blocks))
         return np.asarray(self.least * squares + 2 * self.scale * shared - own**2)
+
+    @property
+    def signed(self) -> bool:
+        """The spread is exact."""
+        return True
+
+    def spread(self, weights: Array) -> Array:
+        """By the scores H of all messages, which are transforms of the weights in each block.
+
+        A message is any of a block, or more often one of the person's own half: of that the mean of
+        H² is half of two places of its transform.
+        """
+        layout, odds, (blocks, patterns) = self.response.layout, self.response.odds, self.homes
+        placed = np.zeros((len(weights), layout.blocks, layout.width))
+        placed[:, blocks, patterns] = weights
+        squares = walsh(walsh(placed) ** 2)
+        everywhere = odds.low * squares[:, :, 0].sum(axis=1, keepdims=True)
+        own = (squares[:, blocks, 0] + squares[:, blocks, patterns]) * (odds.high - odds.low) / 2
+        second = (everywhere + own) / (odds.total * layout.width / 2)
+        return np.asarray(np.maximum(self.scale**2 * second - weights**2, 0.0))
+
+    @property
+    def homes(self) -> tuple[Codes, Codes]:
+        """Block and pattern of each answer."""
+        return self.response.homes
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of all k answers."""
@@ -686,3 +723,34 @@ class Orthogonal(Supported):
         pairs = np.minimum((self.space.q - 1) * rest_squares, rest**2 - rest_squares)
         more = (on_line - apart) * pairs / (self.support.true - self.support.other) ** 2
         return super().total_spread(own, total, squares) + more
+
+    @property
+    def signed(self) -> bool:
+        """If lines through so many points are looked at one by one."""
+        return self.space.t == 2 or self.k <= MOST_PAIRED
+
+    def pairs(self, weights: Array) -> Array | float:
+        """Two points on a line with the true one: what is orthogonal to two is to the third."""
+        if self.space.t == 2:
+            return 0.0
+        apart, on_line = self.joint
+        return (on_line - apart) * over_pairs(weights, self._on_line)
+
+    def _on_line(self, point: int) -> Array:
+        """Which two other points are on a line with this one, k rows and columns.
+
+        Lines through it are the points that are left of all others once the digit at the place of
+        its first one is taken off with a multiple of it.
+        """
+        space, others = self.space, np.delete(np.arange(self.k), point)
+        place = int(space.places(np.array([point]))[0])
+        own, rows = (
+            np.stack([*space.digits(space.vectors(points))])  # a row for each digit, last first
+            for points in (np.array([point]), others)
+        )
+        rest = (rows - rows[place] * own) % space.q
+        lines = space.numbers(space.q ** np.arange(space.t) @ rest)
+        together = np.zeros((self.k, self.k))
+        together[np.ix_(others, others)] = lines[:, None] == lines
+        np.fill_diagonal(together, 0.0)
+        return together

@@ -27,22 +27,14 @@ from shoal.accounting.noise.split import (
 )
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
 from shoal.mechanisms import words as texts
-from shoal.mechanisms.base import (
-    ByProfile,
-    Candidate,
-    Integers,
-    Mechanism,
-    Parts,
-    Wanted,
-    source,
-)
-from shoal.mechanisms.codec import Numbered, Whole
+from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted
+from shoal.mechanisms.codec import Numbered, Whole, message_numbers
 from shoal.mechanisms.estimators import E_co, MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
 from shoal.mechanisms.vectors import vector_rows
 from shoal.questions.domains import Interval, Octahedron
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Array, Counts, Envelopes, MeanEstimate, Messages, VectorEstimate
 
 MOST_BITS = 62
@@ -65,7 +57,7 @@ class Shares(Numbered):
 
     def cells(self, messages: Messages) -> Whole:
         """Sums modulo 2^64, then numbers of messages, of every coordinate."""
-        numbers = self.checked(messages)
+        numbers = message_numbers(messages, self.outputs)
         if self._coordinates == 1:
             return np.array([numbers.sum(dtype=np.int64), numbers.size], dtype=np.int64)
         places = numbers >> np.int64(self._modulus_bits)
@@ -153,12 +145,12 @@ class SplitAndMix(Mechanism[E_co]):
         return made.kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """Always the same number."""
         return float(self.slots)
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The shares of every coordinate."""
         return self.coordinates * self.shares
 

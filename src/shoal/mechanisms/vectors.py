@@ -52,13 +52,12 @@ from shoal.mechanisms.base import (
     Mechanism,
     Parts,
     Wanted,
-    source,
 )
 from shoal.mechanisms.codec import Codec, Rows, Whole, checked_rows
 from shoal.mechanisms.estimators import VectorEstimator
 from shoal.mechanisms.grid import two_level_law
 from shoal.questions.domains import Ball, Domain, Sphere
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Array, Counts, Flags, Messages, Noise, VectorEstimate
 
 NORM_TOLERANCE = 1e-6

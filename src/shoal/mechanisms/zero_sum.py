@@ -38,21 +38,12 @@ from shoal.accounting.noise.zero_sum import (
 from shoal.errors import OutOfRegimeError
 from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
-from shoal.mechanisms.base import (
-    ByProfile,
-    Candidate,
-    Integers,
-    Mechanism,
-    Parts,
-    Wanted,
-    margins,
-    source,
-)
+from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted, margins
 from shoal.mechanisms.codec import Numbered, Whole, ragged
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.mechanisms.shares import NoisyCounts
+from shoal.mechanisms.shares import DrawnErrors, Draws, NoisyCounts
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Array, Counts, Envelopes, Estimate, Flags, Span, category_codes
 
 MOST_MESSAGES = 1 << 25
@@ -230,12 +221,12 @@ class ZeroSum(Mechanism[Estimate]):
         return {"gamma": shares.numerator(self.gamma), "bits": shares.BITS}
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """A copy of everything and one of the truth."""
         return self.copies + 1
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """Expected number of messages of one person, at most."""
         return 1 + self.copies * (1 - self.gamma)
 
@@ -303,6 +294,23 @@ class BeyondPeople(AnswerEstimator):
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
         """Of the copies that one person withholds, an answer's independent of the others'."""
         return self.gamma * (1 - self.gamma) * squares + 0 * own
+
+    @property
+    def signed(self) -> bool:
+        """The spread is exact."""
+        return True
+
+    def balanced(self, weights: Array) -> tuple[Array, Array]:
+        """If one answer of two is counted, the other one has the rest."""
+        if not self.one_error:
+            return super().balanced(weights)
+        return weights[:, 0], (weights - weights[:, :1]) * [0.0, 1.0]
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the copies withheld, without the rule that biases small fractions."""
+        offsets, parts = self.balanced(weights)
+        values, n = offsets + parts @ estimate.unbiased, estimate.n
+        return DrawnErrors.of(values, independent_draws(-parts, n, self.gamma), n=n)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Mean squared error of each fraction, given the true ones: the rule's bias included."""
@@ -620,12 +628,12 @@ class SparseHistogram(Mechanism[Estimate]):
         return {"gamma": gamma, "bits": shares.BITS, "copies_steps": self._table.integers}
 
     @property
-    def messages(self) -> float:
+    def messages(self) -> float:  # type: ignore[override]  # of the parameters
         """The truth and the copies."""
         return 1 + self.k * self.gamma
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]  # of the parameters
         """The truth and as many copies as anybody sends."""
         return 1 + self._table.largest
 
@@ -700,6 +708,27 @@ class LessCopies(AnswerEstimator):
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
         """Of the copies that one person adds, an answer's independent of the others'."""
         return self.gamma * (1 - self.gamma) * squares + 0 * own
+
+    @property
+    def signed(self) -> bool:
+        """The spread is exact."""
+        return True
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the copies, which does not depend on the data."""
+        offsets, parts = self.balanced(weights)
+        values, n = offsets + parts @ estimate.unbiased, estimate.n
+        return DrawnErrors.of(values, independent_draws(parts, n, self.gamma), n=n)
+
+
+def independent_draws(weights: Array, n: int, gamma: float) -> list[Draws]:
+    """Of each answer (columns) a binomial number of n draws, with its weight (rows)."""
+    drawn: list[Draws] = []
+    for row in weights:
+        sizes, numbers = np.unique(row[row != 0], return_counts=True)
+        each = zip(sizes.tolist(), numbers.tolist(), strict=True)
+        drawn.append(tuple((n * number, ((size, gamma),)) for size, number in each))
+    return drawn
 
 
 def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:

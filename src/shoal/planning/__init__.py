@@ -1,8 +1,10 @@
-"""Which randomizer, at which local epsilon, and how wrong the chart will be."""
+"""What everybody's devices run for every question, and how wrong the charts will be."""
 
 from shoal.planning.planner import Option as Option
-from shoal.planning.planner import Plan as Plan
-from shoal.planning.planner import Question as Question
-from shoal.planning.planner import plan as plan
-from shoal.planning.planner import required_epsilon_for as required_epsilon_for
-from shoal.planning.planner import required_n_for as required_n_for
+from shoal.planning.planner import Ranking as Ranking
+from shoal.planning.planner import Setting as Setting
+from shoal.planning.plans import Plan as Plan
+from shoal.planning.plans import QuestionPlan as QuestionPlan
+from shoal.planning.plans import plan as plan
+from shoal.planning.required import required_epsilon_for as required_epsilon_for
+from shoal.planning.required import required_n_for as required_n_for

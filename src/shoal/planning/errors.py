@@ -12,48 +12,30 @@ from shoal.mechanisms.estimators import Errors, expected_largest, largest_laplac
 
 if TYPE_CHECKING:
     from shoal.mechanisms.estimators import AnswerEstimator
-    from shoal.planning.planner import Question
+    from shoal.planning.planner import Setting
 
 _SAMPLED_CELLS = 100_000
 
 
-def predicted(device: Device, question: Question) -> Errors:
-    """Errors for all n people of the question when only some of them report.
-
-    Counts of those who report are scaled by n/reporting, and who reports is chance: that adds
-    n^2 (1/reporting - 1/n) times the spread of one person's answer to the squared error.
-    """
-    n = question.n
-    reporting = max(1, math.floor(n * question.participation))
-    own = device.estimator.errors(reporting)
-    if reporting >= n:
-        return own
-    scale = n / reporting
-    sampling = n**2 * (1 / reporting - 1 / n) * question.domain.spread
-    l2 = math.hypot(scale * own.l2, math.sqrt(sampling))
-    return Errors(l2, scale * own.linf * l2 / (scale * own.l2), scale * own.cell)
-
-
-def of_total(device: Device, question: Question, fraction: float) -> float:
+def of_total(device: Device, setting: Setting, fraction: float) -> float:
     """Of the count of neighbouring answers, this part of all, which as many people give.
 
     A quantile of numbers in bins is read from such a count. Who reports is chance, as above.
     """
-    n, estimator = question.n, cast("AnswerEstimator", device.estimator)
-    reporting = max(1, math.floor(n * question.participation))
+    n, reporting = setting.n, setting.reporting
+    estimator = cast("AnswerEstimator", device.estimator)
     noise = estimator.total_variance(fraction * estimator.k, fraction, n=reporting)
     return n * math.sqrt(noise + (1 / reporting - 1 / n) * fraction * (1 - fraction))
 
 
-def central(k: int, epsilon: float) -> Errors:
-    """A trusted curator's discrete Laplace noise: replacing one answer changes two counts by 1.
+def central(k: int, changed: int, epsilon: float) -> Errors:
+    """A trusted curator's discrete Laplace noise on k counts, so many ``changed`` by one person.
 
     Of two answers one count is enough, because the number of people is public.
     """
-    one_is_enough = k == 2
-    rate = epsilon if one_is_enough else epsilon / 2
+    rate = epsilon / changed
     cell = math.sqrt(0.5) * _inverse_sinh(rate / 2)  # sqrt(2 a)/(1 - a) for a = e^-rate
-    noises = 1 if one_is_enough else k
+    noises = 1 if (k, changed) == (2, 1) else k
     return Errors(cell * math.sqrt(k), cell * largest_laplace(noises), cell)
 
 

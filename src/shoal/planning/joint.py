@@ -2,22 +2,21 @@
 
 Questions that share epsilon by a split spend about 1/sqrt(k) of it only. Here every question's own
 epsilon is its weight times a common scale, and the scale is the largest at which the composed
-curves keep the joint target (docs/theory/composition.md). Several columns, several reports of each
-person and the levels of a tree are all parts of one budget.
+curves keep the joint target (docs/theory/composition.md). Several questions, several reports of
+each person, the labels of one question and the levels of a tree are all parts of one budget.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.compose import ComposedProfile
 from shoal.errors import UnreachableTargetError
-from shoal.planning.planner import Plan, plan, recalibrated
+from shoal.planning.planner import Ranking, Setting, rank, recalibrated
 
 _ENOUGH, _AIM = 0.994, 0.9985  # of epsilon: from here on it counts as spent; what steps aim at
 _MOST_STEPS = 12
@@ -28,39 +27,44 @@ _BELOW = 1 - 1e-6  # what is solved for comes out above its target by rounding
 
 @dataclass(frozen=True)
 class Part:
-    """A question in a budget that :func:`shoal.planning.joint.plan_together` divides.
+    """Reports in a budget that :func:`shoal.planning.joint.plan_together` divides.
 
     Args:
-        question: The arguments of :func:`shoal.plan`, but epsilon and delta.
+        setting: What one of them is planned for; its ε and δ are those of the budget.
         weight: Its part of the budget, > 0.
-        rounds: How often everybody answers it, each time by a report of its own.
-        choose: The option to be run instead of the best.
+        rounds: How many such reports of one person are others if the person's data are.
 
     Raises:
         InvalidArgumentError: ``weight`` or ``rounds`` is out of its range.
     """
 
-    question: Mapping[str, Any]
+    setting: Setting
     weight: float = 1.0
     rounds: int = 1
-    choose: str | None = None
 
     def __post_init__(self) -> None:
         checks.positive(weight=self.weight)
         checks.counts(self, rounds=1)
 
-    def plan(self, epsilon: float, delta: float) -> Plan:
-        """The plan of the question alone, at its own target."""
-        made = plan(epsilon=epsilon, delta=delta, **self.question)
-        return made if self.choose is None else made.choose(self.choose)
+    def ranking(self, epsilon: float, delta: float) -> Ranking:
+        """The options for it alone, at its own target."""
+        return rank(replace(self.setting, epsilon=epsilon, delta=delta))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Where it is among others: rounding must not tell orders apart."""
+        setting = self.setting
+        data = setting.domain.takes == "vectors", setting.domain.takes == "answers"
+        sizes = tuple(setting.domain.arguments.values())
+        return str(setting.n), *map(str, data), repr(sizes), repr((self.weight, self.rounds))
 
 
 @dataclass(frozen=True)
 class JointPlan:
-    """A plan for each part of :func:`shoal.planning.joint.plan_together`, and what all cost.
+    """Rankings of the parts of :func:`shoal.planning.joint.plan_together`, and what all cost.
 
     Attributes:
-        plans: In the order of the parts, each with the one option that is run.
+        rankings: In the order of the parts, each with the one option that is run.
         profile: The composed curve δ(ε) of everybody's reports.
         epsilon: At most the joint target.
         theorem: What proves it.
@@ -69,7 +73,7 @@ class JointPlan:
         :doc:`/theory/composition`.
     """
 
-    plans: tuple[Plan, ...]
+    rankings: tuple[Ranking, ...]
     profile: ComposedProfile
     epsilon: float
     theorem: str
@@ -100,19 +104,21 @@ def plan_together(parts: Sequence[Part], *, epsilon: float, delta: float) -> Joi
         :doc:`/theory/composition`.
 
     Example:
-        >>> parts = [Part({"n": 10_000, "categories": k}) for k in (2, 10)]
+        >>> from shoal.questions.domains import Cells
+        >>> target = {"n": 10_000, "epsilon": 1, "delta": 1e-6}
+        >>> parts = [Part(Setting(domain=Cells(k), **target)) for k in (2, 10)]
         >>> both = plan_together(parts, epsilon=1, delta=1e-6)
-        >>> 0.99 < both.epsilon <= 1, both.plans[0].question.epsilon > 0.7
+        >>> 0.99 < both.epsilon <= 1, both.rankings[0].setting.epsilon > 0.7
         (True, True)
     """
     checks.target(epsilon=epsilon, delta=delta)
     checks.refuse(not parts, "at least one part", parts=0)
     # In one order, whatever the order given: rounding must not tell them apart.
-    order = sorted(range(len(parts)), key=lambda i: repr(parts[i]))
+    order = sorted(range(len(parts)), key=lambda i: parts[i].order)
     ordered = [parts[i] for i in order]
     made = _solved(ordered, epsilon, delta)
-    plans = dict(zip(order, made.plans, strict=True))
-    given = tuple(plans[i] for i in range(len(parts)))
+    rankings = dict(zip(order, made.rankings, strict=True))
+    given = tuple(rankings[i] for i in range(len(parts)))
     return JointPlan(given, made.profile, made.epsilon, made.theorem)
 
 
@@ -123,20 +129,20 @@ def _solved(parts: Sequence[Part], epsilon: float, delta: float) -> JointPlan:
     reach = min(_REACH * epsilon, checks.LARGEST_EPSILON)
 
     def at(scale: float, known: JointPlan | None) -> JointPlan:
-        plans = []
+        rankings = []
         for i, part in enumerate(parts):
             own = min(scale * part.weight, reach)
             try:
-                first = known and recalibrated(known.plans[i], own)
+                first = known and recalibrated(known.rankings[i], own)
             except UnreachableTargetError:  # another mechanism may keep it
                 first = None
-            plans.append(first or part.plan(own, own_delta))
+            rankings.append(first or part.ranking(own, own_delta))
         profiles = [
-            amplification.profile(each.randomizer, **each.question.people) for each in plans
+            amplification.profile(each.randomizer, **each.setting.people) for each in rankings
         ]
         terms = zip(profiles, (part.rounds for part in parts), strict=True)
         composed = ComposedProfile.of(terms)
-        return JointPlan(tuple(plans), composed, *composed.tightest(delta))
+        return JointPlan(tuple(rankings), composed, *composed.tightest(delta))
 
     low = _BELOW * epsilon / sum(part.rounds * part.weight for part in parts)
     most = high = reach / min(part.weight for part in parts)
@@ -149,7 +155,7 @@ def _solved(parts: Sequence[Part], epsilon: float, delta: float) -> JointPlan:
     run: list[str] = []
     for _ in range(_MOST_STEPS):
         made, before = at(scale, made), run
-        run = [each.randomizer.name for each in made.plans]
+        run = [each.randomizer.name for each in made.rankings]
         if run != before:
             costs.clear()
         costs[scale] = made.epsilon

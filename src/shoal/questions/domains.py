@@ -17,6 +17,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
+from shoal.explain.text import plain
 
 MOST_TRIED = 64  # answers, of many
 _SLACK = 1e-9  # relative: a length that is longer by rounding is not longer
@@ -28,16 +29,12 @@ class Domain(ABC):
     takes: ClassVar[str]
     # The first two trial inputs are as far apart as any others.
     ends_first: ClassVar[bool] = True
+    extent: float = 1.0  # how far two estimates are apart at most: a fraction, or the range
 
     @property
     @abstractmethod
     def spread(self) -> float:
         """The largest variance of one person's datum: it matters where who reports is chance."""
-
-    @property
-    def extent(self) -> float:
-        """How far two estimates are apart at most: 1 for a fraction, the range for a mean."""
-        return 1.0
 
     @property
     def coordinates(self) -> int:
@@ -76,8 +73,15 @@ class Domain(ABC):
 class Cells(Domain):
     """One of k cells, by its number 0, ..., k − 1.
 
-    >>> Cells(3) == Cells(3), Cells(3).arguments
-    (True, {'k': 3})
+    Args:
+        k: How many there are, at least 2.
+
+    Raises:
+        InvalidArgumentError: ``k`` is no such number.
+
+    Example:
+        >>> Cells(3) == Cells(3), Cells(3).arguments
+        (True, {'k': 3})
     """
 
     takes = "answers"
@@ -87,6 +91,9 @@ class Cells(Domain):
 
     def __post_init__(self) -> None:
         checks.counts(self, k=2)
+
+    def __str__(self) -> str:
+        return f"one of {self.k:,} answers"
 
     @property
     def spread(self) -> float:
@@ -107,7 +114,20 @@ class Cells(Domain):
 
 @dataclass(frozen=True)
 class Interval(Domain):
-    """A number from ``low`` to ``high``; ``whole`` if it has to be a whole one."""
+    """A number between two bounds.
+
+    Args:
+        low: The lower bound.
+        high: The upper one.
+        whole: Whether the number has to be a whole one.
+
+    Raises:
+        InvalidArgumentError: The bounds are not two finite numbers, the lower one first.
+
+    Example:
+        >>> str(Interval(0.0, 24.0))
+        'a number from 0 to 24'
+    """
 
     takes = "numbers"
 
@@ -118,13 +138,16 @@ class Interval(Domain):
     def __post_init__(self) -> None:
         checks.bounds(self.low, self.high)
 
+    def __str__(self) -> str:
+        return f"a number from {plain(self.low)} to {plain(self.high)}"
+
     @property
     def spread(self) -> float:
         """Of a number that is at either bound, as often."""
         return ((self.high - self.low) / 2) ** 2
 
     @property
-    def extent(self) -> float:
+    def extent(self) -> float:  # type: ignore[override]  # of the bounds
         """The range."""
         return self.high - self.low
 
@@ -158,6 +181,14 @@ class Vectors(Domain):
     takes = "vectors"
     dimension: int
 
+    def __str__(self) -> str:
+        return f"a vector of {self.dimension:,} coordinates, {self.long}"
+
+    @property
+    def long(self) -> str:
+        """How long vectors are, in words."""
+        return f"at most {plain(self.longest)} long"
+
     @property
     def spread(self) -> float:
         """The square of the largest length."""
@@ -188,10 +219,18 @@ class Vectors(Domain):
 
 @dataclass(frozen=True)
 class Ball(Vectors):
-    """A vector of so many coordinates that is at most ``norm`` long.
+    """A vector that is at most so long.
 
-    >>> Ball(dimension=2, norm=5.0).accepts(Ball(dimension=2, norm=4.0))
-    True
+    Args:
+        dimension: How many coordinates it has, at least 1.
+        norm: The largest length, > 0.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    Example:
+        >>> Ball(dimension=2, norm=5.0).accepts(Ball(dimension=2, norm=4.0))
+        True
     """
 
     dimension: int
@@ -226,12 +265,28 @@ class Ball(Vectors):
 
 @dataclass(frozen=True)
 class Sphere(Vectors):
-    """A vector of so many coordinates whose length is 1."""
+    """A vector whose length is 1.
+
+    Args:
+        dimension: How many coordinates it has, at least 2.
+
+    Raises:
+        InvalidArgumentError: ``dimension`` is no such number.
+
+    Example:
+        >>> str(Sphere(3))
+        'a vector of 3 coordinates, of length 1'
+    """
 
     dimension: int
 
     def __post_init__(self) -> None:
         checks.counts(self, dimension=2)
+
+    @property
+    def long(self) -> str:
+        """As long as all others."""
+        return "of length 1"
 
     @property
     def longest(self) -> float:
@@ -255,6 +310,11 @@ class Octahedron(Vectors):
 
     dimension: int
     bound: float
+
+    @property
+    def long(self) -> str:
+        """How much absolute values add up to, in words."""
+        return f"whose absolute values add up to {plain(self.bound)} at most"
 
     @property
     def widest(self) -> float:
@@ -289,6 +349,9 @@ class Texts(Domain):
 
     def __post_init__(self) -> None:
         checks.counts(self, length=1)
+
+    def __str__(self) -> str:
+        return "a text" if self.length is None else f"a text of at most {self.length} bytes"
 
     @property
     def spread(self) -> float:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from shoal.explain.text import measured
-from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, VectorEstimate
+from shoal.values import AnyEstimate, Array, MeanEstimate, VectorEstimate
 
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
-    from shoal.engines.bins import Bins
+    from shoal.questions.edges import Edges
     from shoal.report.result import ColumnResult
 
 SHOWN = 40
 LEVEL = 0.95
+Kind = Literal["fractions", "coordinates", "mean", "means", "bins", "groups"]
 _NARROW = 0.1
 _AROUND = 2.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -80,9 +81,9 @@ def items(
     estimate: AnyEstimate,
     truth: Array | None = None,
     *,
-    ordered: bool = False,
+    order: Sequence[int] | None = None,
 ) -> list[Item]:
-    """The answers, largest first (bins, which are ``ordered``, as they are), or the mean.
+    """The answers, in their ``order`` or the largest first, or the mean.
 
     Its coordinates are in the order of the columns.
     """
@@ -95,10 +96,10 @@ def items(
     low, high = estimate.interval(LEVEL)
     if isinstance(estimate, VectorEstimate):
         values, totals, scale, unit = estimate.mean, estimate.sum, 1, ""
-        order, significant = np.arange(values.size), np.full(values.size, fill_value=True)
+        places, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
         values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
-        order = np.arange(values.size) if ordered else np.argsort(-values, kind="stable")
+        places = np.argsort(-values, kind="stable") if order is None else np.array(order)
         significant = values >= estimate.noise_floor(LEVEL)
     return [
         Item(
@@ -112,7 +113,7 @@ def items(
             error=float(estimate.standard_errors[i]),
             unit=unit,
         )
-        for i in order.tolist()
+        for i in places.tolist()
     ]
 
 
@@ -173,12 +174,6 @@ def axis_of(rows: Sequence[Item]) -> Axis:
     return Axis.spanning(*ends) if rows[0].unit else Axis.between(min(ends), max(ends))
 
 
-def bounds(column: ColumnResult) -> tuple[float, float] | None:
-    """The public bounds that the randomizer worked with, if it has any."""
-    low, high = (getattr(column.randomizer, name, None) for name in ("low", "high"))
-    return None if low is None or high is None else (float(low), float(high))
-
-
 @dataclass(frozen=True)
 class Panel:
     """The answers of one group, and how many people it has: as a number, and in words.
@@ -197,7 +192,7 @@ class Chart:
     """A column on an axis; a mean on that of its bounds, and a closer one if that is too long."""
 
     column: ColumnResult
-    kind: Literal["fractions", "coordinates", "mean", "bins", "groups"]
+    kind: Kind
     items: list[Item]
     axes: tuple[Axis, ...]
     panels: tuple[Panel, ...] = ()
@@ -205,30 +200,38 @@ class Chart:
     @classmethod
     def of(cls, column: ColumnResult) -> Chart:
         """The chart of a column; of many answers, the axis is that of the largest."""
-        rows, panels = column.items(), tuple(column.panels())
-        if panels:
-            rows = [item for panel in panels for item in panel.items[:SHOWN]]
-            axes = (axis_of(rows),) if rows else ()
-            return cls(column, "groups", rows, axes, panels)
-        if column.bins is not None:
+        rows, panels, kind = column.items(), tuple[Panel, ...](), column.kind
+        if kind == "bins":
             return Histogram.drawn(column)
-        if not isinstance(column.estimate, MeanEstimate):
-            fractions = isinstance(column.estimate, Estimate)
-            axes = (axis_of(rows[:SHOWN]),) if rows else ()
-            return cls(column, "fractions" if fractions else "coordinates", rows, axes)
+        if kind == "groups":
+            panels = tuple(column.panels())
+            rows = [item for panel in panels for item in panel.items[:SHOWN]]
+        if kind != "mean":
+            axes = (axis_of(rows if panels else rows[:SHOWN]),) if rows else ()
+            return cls(column, kind, rows, axes, panels)
         (mean,) = rows
         width = mean.high - mean.low
         close = Axis.between(mean.value - _AROUND * width, mean.value + _AROUND * width)
-        limits = bounds(column)
+        limits = column.bounds
         axis = close if limits is None else Axis(*limits)
         narrow = width < _NARROW * (axis.high - axis.low)
         return cls(column, "mean", rows, (axis, close) if narrow else (axis,))
 
     @property
     def total(self) -> Item:
-        """The sum over all people, of a mean."""
+        """The sum over all people, of a mean; how many it is of, if some may have no number."""
         (mean,), n = self.items, self.column.n
+        if self.column.means:
+            (of,) = self.column.means
+            return Item("have a number", of.count, of.count_low, of.count_high)
         return Item("sum", n * mean.value, n * mean.low, n * mean.high)
+
+    @property
+    def messages(self) -> float:
+        """What one person sends for the column, on average, in all reports."""
+        devices = (self.column.randomizer, *self.column.levels)
+        reports = self.column.guarantee.columns / len(devices)
+        return reports * math.fsum(device.messages for device in devices)
 
 
 class Histogram(Chart):
@@ -246,7 +249,7 @@ class Histogram(Chart):
         return replace(chart, axes=(axis_of([high for _, _, high, _ in chart.bars()]),))
 
     @property
-    def bins(self) -> Bins:
+    def bins(self) -> Edges:
         """The public bins."""
         assert self.column.bins is not None  # noqa: S101 - else it is another chart
         return self.column.bins

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from shoal.engines.bins import Bins
-from shoal.engines.groups import Grouped
 from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.report.charts import LEVEL, Item, Panel, counted
-from shoal.report.result import ColumnResult
+from shoal.questions.edges import Edges
+from shoal.report.charts import LEVEL, Item, Kind, Panel, counted
+from shoal.report.result import ColumnResult, mean_words
 from shoal.values import Estimate, Record
 
 
@@ -24,31 +23,19 @@ from shoal.values import Estimate, Record
 class GroupedResult(ColumnResult):
     """A column of answers by groups: the answers of the first group, of the second, and so on.
 
-    ``labels`` are of a group and an answer, in the order of the estimate. Answers that are
-    ``ordered`` are shown in their order, others the most frequent first.
+    ``labels`` are of a group and an answer, in the order of the estimate. Answers with an ``order``
+    of their own are shown in it, others the most frequent first.
     """
 
     by: str
     group_labels: tuple[str, ...]
     answers: tuple[str, ...]
-    inner: Bins | None = None  # that the answers are
-
-    @classmethod
-    def of(cls, coded: Grouped, **fields: Any) -> GroupedResult:  # noqa: ANN401
-        """The result of answers by groups."""
-        answers = coded.answers
-        return cls(
-            by=coded.by,
-            group_labels=coded.groups.labels,
-            answers=answers.labels,
-            inner=answers.bins,
-            **fields,
-        )
+    inner: Edges | None = None  # that the answers are
 
     @property
-    def ordered(self) -> bool:
-        """Whether answers have an order of their own, as bins do."""
-        return self.inner is not None
+    def kind(self) -> Kind:
+        """A chart for each group."""
+        return "groups"
 
     @property
     def title(self) -> str:
@@ -78,8 +65,20 @@ class GroupedResult(ColumnResult):
                 | self._ends(place)
                 | {"fraction": fraction, "fraction_low": low, "fraction_high": high}
                 | {f"group_{name}": getattr(group, name) for name in ("count", "low", "high")}
+                | self._mean(i // len(self.answers))
             )
         return records
+
+    def sentences(self) -> list[str]:
+        """None: the mean of each group is beside its chart."""
+        return []
+
+    def _mean(self, group: int) -> Record:
+        """That of a group, if answers stand for numbers."""
+        if self.scored is None:
+            return {}
+        mean = self.means[group]
+        return {"group_mean": mean.mean, "group_mean_low": mean.low, "group_mean_high": mean.high}
 
     def _ends(self, place: int) -> Record:
         """Those of a bin."""
@@ -103,7 +102,8 @@ class GroupedResult(ColumnResult):
         estimate, k = cast("Estimate", self.estimate), len(self.answers)
         flags = (estimate.frequencies >= estimate.noise_floor(LEVEL)).reshape(-1, k)
         counts = estimate.counts.reshape(-1, k)
-        order = np.arange(k) if self.ordered else np.argsort(-counts.sum(axis=0), kind="stable")
+        order = np.argsort(-counts.sum(axis=0), kind="stable").tolist()
+        order = order if self.order is None else list(self.order)
         panels = []
         for i, group in enumerate(self.groups):
             size = Item(group.label, group.count, group.low, group.high, truth=self._true_size(i))
@@ -121,9 +121,12 @@ class GroupedResult(ColumnResult):
                         truth=None if true is None else 100 * float(true[j]),
                         unit=" %",
                     )
-                    for j in order.tolist()
+                    for j in order
                 ]
-            panels.append(Panel(group.label, size, items, people(group, counted(self.guarantee))))
+            words = people(group, counted(self.guarantee))
+            if self.scored is not None and items:
+                words += f"; {mean_words(self.means[i], self.true_mean(i))}"
+            panels.append(Panel(group.label, size, items, words))
         return panels
 
     @cached_property

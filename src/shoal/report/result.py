@@ -25,10 +25,9 @@ from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
-from shoal.explain.text import down, factor, finite, plain, up, visible
+from shoal.explain.text import down, factor, finite, measured, plain, plural, up, visible
 from shoal.explain.views import Tabular
 from shoal.mechanisms.base import Device
-from shoal.planning import Plan
 from shoal.report import charts
 from shoal.report.charts import Chart, counted
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
@@ -36,9 +35,11 @@ from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, att
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from shoal.engines.bins import Bins
     from shoal.estimate.distribution import Distribution, Quantile, RangeCount
+    from shoal.estimate.means import Mean
     from shoal.mechanisms.estimators import AnswerEstimator
+    from shoal.planning import Plan, QuestionPlan
+    from shoal.questions.edges import Edges
 
 T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
@@ -67,6 +68,8 @@ class ColumnResult:
         labels: The answers or coordinates, in the order of the estimate.
         estimate: Fractions, a mean or a mean vector, with their errors.
         randomizer: What each device ran.
+        order: The answers in the order that is their own; None for the most frequent first.
+        scored: The numbers that answers stand for, of which there is a mean.
         bins: The bins of numbers or dates, if they were counted in bins.
         quantiles: Those that were asked for.
         ranges: First and last bin of each range that was asked for.
@@ -83,13 +86,15 @@ class ColumnResult:
     labels: tuple[str, ...]
     estimate: AnyEstimate
     randomizer: Device
-    bins: Bins | None = None
+    order: tuple[int, ...] | None = None
+    scored: Scored | None = None
+    bins: Edges | None = None
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     levels: tuple[Device, ...] = ()  # of a tree of bins: what was run on the coarser ones
     guarantee: Guarantee
     n: int
-    plan: Plan | None = None
+    plan: QuestionPlan | None = None
     truth: Array | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -106,12 +111,11 @@ class ColumnResult:
         return Distribution(self.bins, cast("Estimate", self.estimate), estimator)
 
     def items(self, most: int | None = None) -> list[charts.Item]:
-        """What there is to be shown: the largest answers first, bins in their order.
+        """What there is to be shown: the largest answers first, or in the order of their own.
 
         More bins than ``most`` are shown several at a time.
         """
-        ordered = self.bins is not None
-        items = charts.items(self.labels, self.estimate, self.truth, ordered=ordered)
+        items = charts.items(self.labels, self.estimate, self.truth, order=self.order)
         if self.bins is None or most is None or len(items) <= most:
             return items
         bins, size = self.bins, -(-len(self.bins) // (most - 1))
@@ -134,6 +138,21 @@ class ColumnResult:
                 )
             )
         return merged + items[len(bins) :]
+
+    @property
+    def kind(self) -> charts.Kind:
+        """What its chart is of."""
+        if self.bins is not None:
+            return "bins"
+        if isinstance(self.estimate, MeanEstimate):
+            return "mean"
+        return "fractions" if isinstance(self.estimate, Estimate) else "coordinates"
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The public bounds of a number, if there are any."""
+        low, high = (getattr(self.randomizer, name, None) for name in ("low", "high"))
+        return None if low is None or high is None else (float(low), float(high))
 
     @property
     def title(self) -> str:
@@ -167,7 +186,7 @@ class ColumnResult:
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def _beside(self, bins: Bins) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    def _beside(self, bins: Edges) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """The ends of each bin, and the cumulative curve; nothing for people without a value."""
         curve, more = self.distribution.cumulative(), [None] * (len(self.labels) - len(bins))
         spans = [bins.span(i, i) for i in range(len(bins))]
@@ -191,23 +210,55 @@ class ColumnResult:
         return quantiles, ranges
 
     def doubts(self) -> list[str]:
-        """Whether a column in bins has values at all, by the estimate."""
-        if self.bins is None or len(self.labels) == len(self.bins):
+        """Whether a column in bins, or of steps, has values at all, by the estimate."""
+        places = self.scored.scores if self.bins is None and self.scored else self.bins or ()
+        if len(self.labels) != len(places) + 1:
             return []
         low, _ = cast("Estimate", self.estimate).interval()
-        without, what = math.floor(100 * low[-1]), "dates" if self.bins.dates else "numbers"
+        dates = self.bins is not None and self.bins.dates
+        without, what = math.floor(100 * low[-1]), "dates" if dates else "numbers"
         if without < _MOST_WITHOUT:
             return []
         return [f"at least {without} % have no value: is {self.column} a column of {what}?"]
 
+    @cached_property
+    def means(self) -> tuple[Mean, ...]:
+        """The mean of the numbers that answers stand for, or one for each group of people."""
+        if self.scored is None:
+            return ()
+        from shoal.estimate.means import means
+
+        estimator, scored = cast("AnswerEstimator", self.randomizer.estimator), self.scored
+        cells = [np.array(group) for group in scored.cells]
+        scores = [np.array(scored.scores)] * len(cells)
+        estimate = cast("Estimate", self.estimate)
+        return means(estimator, estimate, cells, scores, labels=scored.labels)
+
+    def true_mean(self, group: int = 0) -> float | None:
+        """The true one, if it is compared and there is one."""
+        if self.truth is None or self.scored is None:
+            return None
+        true = self.truth[self.scored.cells[group]]
+        total = float(true.sum())
+        return float(true @ np.array(self.scored.scores)) / total if total > 0 else None
+
     def sentences(self) -> list[str]:
-        """Quantiles and counts of ranges in words."""
+        """The mean, quantiles and counts of ranges in words."""
+        if self.bins is None:
+            means = self.means[:1] if self.scored is not None else ()
+            return [mean_words(mean, self.true_mean()) for mean in means]
         quantiles, ranges = self.statistics
         return [*map(str, quantiles), *map(str, ranges)]
 
     def to_dict(self) -> Record:
         """Plain values."""
         statistics: Record = {}
+        if self.scored is not None:
+            statistics["means"] = [
+                mean.to_dict() | ({} if true is None else {"truth": true})
+                for i, mean in enumerate(self.means)
+                for true in [self.true_mean(i)]
+            ]
         if self.bins is not None:
             quantiles, ranges = self.statistics
             statistics["quantiles"] = [quantile.to_dict() for quantile in quantiles]
@@ -229,7 +280,7 @@ class ColumnResult:
     def table(self) -> Table:
         """The estimates with their 95 % intervals, to the digits of their error, largest first."""
         items = self.items()
-        if isinstance(self.estimate, MeanEstimate):
+        if self.kind == "mean":
             heads = ("mean", "95 % interval")
             return Table(heads, (Row(items[0].cells),), frozenset({0}), self.column)
         return items_table(items, self.column)
@@ -241,7 +292,7 @@ class ColumnResult:
         """
         items = self.items(charts.SHOWN)
         shown, more = items[: charts.SHOWN], len(items) - charts.SHOWN
-        what = "fraction of the answers, %" if isinstance(self.estimate, Estimate) else "mean"
+        what = "fraction of the answers, %" if self.kind in {"fractions", "bins"} else "mean"
         rest = f"; {more:,} more" if more > 0 else ""
         colors = [plots.BLUE if item.significant else plots.FAINT for item in shown]
         with plots.on(ax, 1.5 + 0.26 * len(shown)) as axes:
@@ -259,6 +310,25 @@ class ColumnResult:
         return axes
 
 
+@dataclass(frozen=True)
+class Scored:
+    """The numbers that the cells of each group stand for."""
+
+    cells: list[list[int]]
+    scores: tuple[float, ...]
+    labels: tuple[str, ...]  # of the groups
+
+
+def mean_words(mean: Mean, truth: float | None = None) -> str:
+    """A mean in words, to the digits of its margin."""
+    if mean.mean is None:
+        return "no mean: there may be nobody with a value"
+    margin = (mean.high - mean.low) / 2
+    value, low, high = (measured(each, margin) for each in (mean.mean, mean.low, mean.high))
+    true = "" if truth is None else f", truly {measured(truth, margin)}"
+    return f"mean {value} (95 % interval {low} to {high}){true}"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Tabular):
     """All columns of a :func:`shoal.run`, and the guarantee that holds for all of them together.
@@ -270,6 +340,7 @@ class Result(Tabular):
         guarantee: The (ε, δ) of all columns together.
         notes: What was done, in words.
         stages: Seconds that each stage took.
+        plan: The plan, if there was one.
 
     References:
         ``guarantee.theorem`` names the theorem; :doc:`/theory/index`.
@@ -287,6 +358,7 @@ class Result(Tabular):
     guarantee: Guarantee
     notes: tuple[str, ...]
     stages: Mapping[str, float] = field(default_factory=dict)
+    plan: Plan | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -325,11 +397,6 @@ class Result(Tabular):
     def randomizer(self) -> Device:
         """What each device ran for the only column."""
         return self.only.randomizer
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the only column, if there was one."""
-        return self.only.plan
 
     @property
     def truth(self) -> Array | None:
@@ -408,17 +475,21 @@ class Result(Tabular):
             statement=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
         )
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Means, quantiles and counts of ranges in words."""
+        return tuple(
+            f"{column.column}: {sentence}" if len(self.columns) > 1 else sentence
+            for column in self.columns
+            for sentence in column.sentences()
+        )
+
     def document(self, *, table: bool = True) -> Document:
         """The estimates (of one column, unless there is to be no table), the guarantee, notes."""
         return replace(
             self.guarantee.document(),
             table=self.columns[0].table() if table and len(self.columns) == 1 else None,
-            sentences=tuple(
-                f"{column.column}: {sentence}" if len(self.columns) > 1 else sentence
-                for column in self.columns
-                if column.bins is not None
-                for sentence in column.sentences()
-            ),
+            sentences=self.findings,
             notes=self.notes,
             warnings=self.warnings,
         )
@@ -511,6 +582,23 @@ class Stages(dict[str, float]):
 
 
 # ------------------------------------------------------------ the guarantee, for everybody
+
+
+def brief(guarantee: Guarantee, notes: int) -> tuple[str, str, str]:
+    """The guarantee in three lines: the bound, what holds without trust, where there is more."""
+    many = guarantee.rounds * guarantee.columns * guarantee.reports
+    alone = "each report may give the datum away"
+    if math.isfinite(guarantee.local_epsilon):
+        delta = f", δ0 = {up(guarantee.local_delta)}" if guarantee.local_delta else ""
+        sent = "each report keeps" if many == 1 else f"one person's {many:,} reports keep"
+        alone = f"{sent} ε0 = {up(guarantee.local_epsilon)}{delta}"
+    bound = f"ε = {up(guarantee.epsilon)} at δ = {plain(guarantee.delta)}"
+    more = f"{plural(len(guarantee.assumptions), 'assumption')}, {plural(notes, 'note')}"
+    return (
+        f"{bound}, proved, for each of {guarantee.n:,} honest people",
+        f"the shuffler is trusted: if it colludes, {alone}",
+        f"{more}: --verbose prints them, --report FILE has it all",
+    )
 
 
 def sentences(guarantee: Guarantee) -> dict[str, str]:

@@ -3,8 +3,9 @@
 People's answers are one of k. :func:`uniformity` asks whether all answers are equally likely,
 :func:`identity` whether they have the probabilities of a public reference, :func:`closeness`
 whether two groups answer alike. Each runs the whole way from answers to a :class:`Verdict`; in a
-real collection :func:`design` chooses the device and the coin beforehand, every device runs it, and
-:meth:`Tester.decide` judges the shuffled batch. :func:`run` tests a column of a table, and a
+real collection :func:`design` chooses the device and the coin for a :class:`Hypothesis`
+beforehand, every device runs it, and :meth:`Tester.decide` judges the shuffled batch. :func:`run`
+tests a column of a table, :func:`compare` two groups of its rows or two tables, and a
 :class:`Study` measures how the power grows with the number of people.
 
 Private coins: every device draws its own noise. Public coins: the answers are first sorted into the
@@ -15,18 +16,22 @@ few points.
 """
 
 from shoal.testing import rates as rates
+from shoal.testing.answers import read_reference as read_reference
+from shoal.testing.arrays import closeness as closeness
+from shoal.testing.arrays import identity as identity
+from shoal.testing.arrays import uniformity as uniformity
 from shoal.testing.designing import Design as Design
 from shoal.testing.designing import Option as Option
 from shoal.testing.designing import design as design
 from shoal.testing.designing import required_n as required_n
-from shoal.testing.question import Question as Question
+from shoal.testing.hypothesis import Hypothesis as Hypothesis
+from shoal.testing.ranks import Simulations as Simulations
+from shoal.testing.setting import Setting as Setting
+from shoal.testing.setting import Way as Way
 from shoal.testing.study import Powers as Powers
 from shoal.testing.study import Study as Study
 from shoal.testing.table import TableTest as TableTest
-from shoal.testing.table import closeness as closeness
-from shoal.testing.table import identity as identity
-from shoal.testing.table import read_reference as read_reference
+from shoal.testing.table import compare as compare
 from shoal.testing.table import run as run
-from shoal.testing.table import uniformity as uniformity
 from shoal.testing.tester import Tester as Tester
 from shoal.testing.verdict import Verdict as Verdict

@@ -28,12 +28,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from shoal import checks
@@ -41,24 +39,30 @@ from shoal.accounting import search
 from shoal.accounting.amplification import local_epsilon
 from shoal.accounting.noise.dummies import dummies_rho
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
-from shoal.mechanisms import registry
-from shoal.mechanisms.base import Device, source
+from shoal.mechanisms.base import Device
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.registry import by_name
-from shoal.randomness import Randomness
+from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits
+from shoal.randomness import Randomness, source
 from shoal.testing import power, rates
-from shoal.testing.question import DesignOptions, Question, Test, hypothesis
+from shoal.testing.hypothesis import Hypothesis
 from shoal.testing.scores import MOST_CELLS, Departure, Spread
-from shoal.testing.tester import ONE_MESSAGE_EACH, Tester
+from shoal.testing.setting import (
+    ANY_WAY,
+    DELTA,
+    DUMMIES,
+    ONE_MESSAGE,
+    PUBLIC,
+    SEVERAL,
+    SEVERAL_MESSAGES,
+    Setting,
+    Way,
+)
+from shoal.testing.tester import Tester
 from shoal.values import Array, attributes
 
 TARGET_POWER = 0.95
-DUMMIES = "dummies"
-# Public coins, one message each or several.
-PUBLIC = ONE_MESSAGE, SEVERAL_MESSAGES = ("partitioned", "partitioned-dummies")
-_SEVERAL = (DUMMIES, SEVERAL_MESSAGES)
-NAMES = ("grr", "hadamard", "projective", DUMMIES, *PUBLIC)
 _LARGEST_N = 10**13
 _CLOSE = 2e-3  # of n: how precise a required n is
 _SURE = 1e-12
@@ -81,15 +85,15 @@ class Option:
     """One way to run a test, as :func:`shoal.testing.design` ranks them.
 
     Attributes:
-        name: What ``randomizer`` takes.
-        question: What is to be found out.
+        name: What the randomizer of a :class:`shoal.testing.Way` takes.
+        setting: What is to be found out.
         device: What each device would run; None if it is impossible.
         power: Predicted probability to notice the distance.
         remark: Why it is impossible, or what to know.
     """
 
     name: str
-    question: Question = field(repr=False)
+    setting: Setting = field(repr=False)
     device: Device | None = None
     power: float = 0.0
     remark: str = ""
@@ -117,7 +121,7 @@ class Option:
         """
         if self.device is None:
             return None
-        return _least_n(self.name, self._as_laid_out(), self.question.n, TARGET_POWER)
+        return _least_n(self.name, self._as_laid_out(), self.setting.n, TARGET_POWER)
 
     def tester(self) -> Tester:
         """The test that this option is.
@@ -125,27 +129,28 @@ class Option:
         Where people may be in both batches, what one of them may cost was estimated; here the two
         are composed, and the noise is raised if they cost more than they may.
         """
-        epsilon, option = self.question.epsilon, self
+        epsilon, option = self.setting.epsilon, self
         for _ in range(_TRIES):
             if option.device is None:
                 raise UnreachableTargetError(
                     f"a test with {self.name}", option.remark, "choose another way, or ask for less"
                 )
-            made = tester(option.device, self.question)
-            if not self.question.overlapping or made.guarantee.epsilon <= epsilon:
+            made = tester(option.device, self.setting)
+            if not self.setting.hypothesis.overlapping or made.guarantee.epsilon <= epsilon:
                 return made
             # The same way and layout, with less for one batch.
-            tightened = option.question.tightened * (epsilon / made.guarantee.epsilon) * _TIGHTENED
+            tightened = option.setting.tightened * (epsilon / made.guarantee.epsilon) * _TIGHTENED
             option = _best_option(self.name, replace(option._as_laid_out(), tightened=tightened))
         raise UnreachableTargetError(
-            f"({epsilon:g}, {self.question.delta:g})-DP for people in both batches",
+            f"({epsilon:g}, {self.setting.delta:g})-DP for people in both batches",
             f"{self.name} costs them more",
             "ask for a smaller delta, or compare people who are in one batch only",
         )
 
-    def _as_laid_out(self) -> Question:
+    def _as_laid_out(self) -> Setting:
         symbols, partitions = (getattr(self.device, x, None) for x in ("symbols", "partitions"))
-        return replace(self.question, symbols=symbols, partitions=partitions)
+        way = replace(self.setting.way, symbols=symbols, partitions=partitions)
+        return replace(self.setting, way=way)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -159,44 +164,34 @@ class Option:
         }
 
 
-def tester(device: Device, question: Question) -> Tester:
-    """The test of a question by this device."""
-    return Tester(device=device, **attributes(question, *(each.name for each in fields(Test))))
+def tester(device: Device, setting: Setting) -> Tester:
+    """The test of a hypothesis by this device."""
+    return Tester(device, setting.hypothesis, **attributes(setting, "n", "delta", "crowd"))
 
 
-def names(question: Question) -> tuple[str, ...]:
+def names(setting: Setting) -> tuple[str, ...]:
     """The ways worth considering, simplest first."""
-    if (name := question.randomizer) is not None:
-        coin, coins = question.coin, "public" if name in PUBLIC else "private"
-        expected = f"one of {', '.join(NAMES)}"
-        known = {*registry.names("answers", local=True), *NAMES}
-        checks.refuse(name not in known, expected, randomizer=name)
-        checks.refuse(coin not in {"auto", coins}, f"coin {coins} or auto with {name}", coin=coin)
-        for field_name, value in attributes(question, "partitions", "symbols").items():
-            expected = f"no {field_name} with {name} (use {' or '.join(PUBLIC)})"
-            wrong = value is not None and coins == "private"
-            checks.refuse(wrong, expected, **{field_name: value})
-        several = question.closeness and name in _SEVERAL
-        checks.refuse(several, f"a randomizer {ONE_MESSAGE_EACH}", randomizer=name)
-        return (name,)
-    one_only = question.closeness or question.messages_cap == 1
+    way = setting.way
+    if way.randomizer is not None:
+        return (way.randomizer,)
+    one_only = setting.hypothesis.closeness or setting.messages == 1
     families: list[str] = []
-    if question.coin != "public" and question.partitions is None and question.symbols is None:
+    if way.coin != "public" and way.partitions is None and way.symbols is None:
         families += ["grr", "hadamard", DUMMIES]
-    if question.coin != "private":
+    if way.coin != "private":
         families += PUBLIC
-    return tuple(name for name in families if not (one_only and name in _SEVERAL))
+    return tuple(name for name in families if not (one_only and name in SEVERAL))
 
 
-def _best_option(name: str, question: Question) -> Option:
+def _best_option(name: str, setting: Setting) -> Option:
     """The best that this family can do, or why it can do nothing."""
-    empty = Option(name, question)
+    empty = Option(name, setting)
     try:
-        powers = {each: tester(each, question).power() for each in _devices(name, question)}
+        powers = {each: tester(each, setting).power() for each in _devices(name, setting)}
     except ShoalError as error:
         return replace(empty, remark=str(error))
-    cap = question.messages_cap
-    most = math.inf if cap is None else max(cap, 1.0) * (1 + _SURE)
+    cap = setting.messages
+    most = cap * (1 + _SURE)
     within = [device for device in powers if device.messages <= most]
     if not within:
         fewest = min((device.messages for device in powers), default=math.inf)
@@ -206,19 +201,19 @@ def _best_option(name: str, question: Question) -> Option:
     return replace(empty, device=best, power=powers[best])
 
 
-def _devices(name: str, question: Question) -> list[Device]:
+def _devices(name: str, setting: Setting) -> list[Device]:
     """Those of a family that are worth a try."""
     if name == ONE_MESSAGE:
-        return one_message_devices(question)
+        return one_message_devices(setting)
     if name == SEVERAL_MESSAGES:
-        return several_messages_devices(question)
+        return several_messages_devices(setting)
     if name == DUMMIES:
-        return [UniformDummies.calibrated(k=question.k, **question.price)]
-    family = partial(by_name(name), k=question.k)
-    return [family(epsilon=calibrated(family, question))]
+        return [UniformDummies.calibrated(k=setting.k, **setting.price)]
+    family = partial(by_name(name), k=setting.k)
+    return [family(epsilon=calibrated(family, setting))]
 
 
-def _least_n(name: str, question: Question, guess: int, target: float) -> int | None:
+def _least_n(name: str, setting: Setting, guess: int, target: float) -> int | None:
     """The least n, to 0.2 %, whose power with this family is the target; None above 10^13."""
     aim = float(stats.norm.ppf(target))
 
@@ -227,7 +222,7 @@ def _least_n(name: str, question: Question, guess: int, target: float) -> int | 
 
     @cache
     def surplus(n: int) -> float:
-        power = _best_option(name, replace(question, n=n)).power
+        power = _best_option(name, replace(setting, n=n)).power
         return float(stats.norm.ppf(min(max(power, _SURE), 1 - _SURE))) - aim
 
     def excess(log_n: float) -> float:
@@ -253,12 +248,12 @@ class Design:
     """Ways to run a test, best first: what :func:`shoal.testing.design` returns.
 
     Attributes:
-        question: What is to be found out.
+        setting: What is to be found out.
         options: A :class:`shoal.testing.Option` for each way, best first.
         reason: Why the first one is recommended.
     """
 
-    question: Question
+    setting: Setting
     options: tuple[Option, ...]
     reason: str
 
@@ -279,7 +274,7 @@ class Design:
         """The test of an option, if it can notice what it shall notice."""
         chosen = self.option(option) if isinstance(option, str) else option or self.recommended
         made = chosen.tester()
-        level = self.question.level
+        tested, level = self.setting.hypothesis, self.setting.hypothesis.level
         tried = [chosen] if option else sorted(self.options, key=lambda each: -each.power)
         best = tried[0]
         if best.power < min(_HOPELESS * level, (1 + level) / 2):
@@ -290,8 +285,8 @@ class Design:
             if needed is not None:
                 advice = f"about {needed:,} people are needed, or a larger distance or epsilon"
             raise UnreachableTargetError(
-                f"a distance of {self.question.distance:g}",
-                f"{self.question.n:,} people would notice it with probability {best.power:.2f}, "
+                f"a distance of {tested.distance:g}",
+                f"{self.setting.n:,} people would notice it with probability {best.power:.2f}, "
                 f"at level {level:g}",
                 advice,
             )
@@ -300,33 +295,39 @@ class Design:
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return {
-            "question": self.question.to_dict(),
+            "question": self.setting.to_dict(),
             "recommended": self.recommended.name,
             "reason": self.reason,
             "options": [option.to_dict() for option in self.options],
         }
 
 
-def design(*, n: int, epsilon: float, distance: float, **options: Unpack[DesignOptions]) -> Design:
-    """The ways to notice a departure from uniform on k answers, or from a reference.
+def design(
+    hypothesis: Hypothesis,
+    *,
+    n: int,
+    epsilon: float,
+    delta: float = DELTA,
+    crowd: Crowd = EVERYBODY,
+    limits: Limits = NO_LIMITS,
+    way: Way = ANY_WAY,
+) -> Design:
+    """The ways to notice a departure from a hypothesis, best first.
 
-    Every way keeps (ε, δ) among n people, of whom honest_fraction follow the protocol;
-    they are ranked by their predicted power at the level, each against the distribution
-    at the distance that is hardest for it to notice. Public coins, or several messages,
-    have to gain two points of power over something simpler to come first.
+    Every way keeps (ε, δ) among the honest people of the crowd; they are ranked by
+    their predicted power at the level, each against the distribution at the distance
+    that is hardest for it to notice. Public coins, or several messages, have to gain
+    two points of power over something simpler to come first.
 
     Args:
+        hypothesis: What is to be found out: a :class:`shoal.testing.Hypothesis`.
         n: People who report, in each batch for closeness; at least 2.
         epsilon: ε > 0 of each person.
-        distance: Total variation in (0, 1) that is to be noticed.
-        **options: k (answers) or reference (their probabilities); closeness (False),
-            whether two batches of n people each agree, with nobody in both unless
-            overlapping (False: if so, epsilon is what two reports of one person cost
-            together); delta (1e-6); level (0.05); coin ("auto", "private" or "public");
-            coins, the public partitions, drawn at random unless given, as they have to
-            be for the power to hold against any distribution; messages_cap (1; None for
-            any number); randomizer (a name); partitions and symbols of public coins;
-            honest_fraction (1).
+        delta: δ in (0, 1).
+        crowd: Who follows the protocol.
+        limits: Messages that one person may send: 1 on average, or any number of a
+            randomizer chosen by name, unless given.
+        way: How devices report, where that is not to be chosen.
 
     Returns:
         A :class:`shoal.testing.Design` with options, best first.
@@ -339,42 +340,50 @@ def design(*, n: int, epsilon: float, distance: float, **options: Unpack[DesignO
 
     Example:
         >>> from shoal import testing
-        >>> made = testing.design(n=60_000, epsilon=0.25, distance=0.1, k=64)
+        >>> uniform = testing.Hypothesis(k=64, distance=0.1)
+        >>> made = testing.design(uniform, n=60_000, epsilon=0.25)
         >>> made.recommended.name, round(made.recommended.power, 2)
         ('grr', 1.0)
     """
-    question = _question(n=n, epsilon=epsilon, distance=distance, **options)
-    _ = question.crowd  # refused here: no way to run the test would have an honest person more
-    simplest = [_best_option(name, question) for name in names(question)]
+    setting = Setting(
+        hypothesis=hypothesis,
+        n=n,
+        epsilon=epsilon,
+        delta=delta,
+        crowd=crowd,
+        limits=limits,
+        way=with_coins(way),
+    )
+    return designed(setting)
+
+
+def designed(setting: Setting) -> Design:
+    """The design for a setting whose coins are drawn."""
+    _ = setting.people  # refused here: no way to run the test would have an honest person more
+    simplest = [_best_option(name, setting) for name in names(setting)]
     ordered = sorted(simplest, key=lambda option: -option.power)
     alike = [option for option in simplest if option.power >= ordered[0].power - _ALIKE]
     first = next((option for option in alike if option.device is not None), ordered[0])
     rest = [option for option in ordered if option is not first]
-    return Design(question, (first, *rest), _reason(first, rest))
+    return Design(setting, (first, *rest), _reason(first, rest))
 
 
-def _question(
-    *,
-    k: int | None = None,
-    reference: npt.ArrayLike | None = None,
-    coins: int | None = None,
-    **fields: Any,  # noqa: ANN401 - those of a question
-) -> Question:
-    coins = fresh_coins() if coins is None else coins
-    return Question(reference=hypothesis(k, reference), coins=coins, **fields)
-
-
-def fresh_coins(randomness: Randomness | None = None) -> int:
-    """Public coins that no distribution can have been made for."""
-    return int(source(randomness).below(_COINS, 1)[0])
+def with_coins(way: Way, randomness: Randomness | None = None) -> Way:
+    """The same, with public coins that no distribution can have been made for."""
+    if way.coins is not None:
+        return way
+    return replace(way, coins=int(source(randomness).below(_COINS, 1)[0]))
 
 
 def required_n(
+    hypothesis: Hypothesis,
     *,
     epsilon: float,
-    distance: float,
     power: float = TARGET_POWER,
-    **options: Unpack[DesignOptions],
+    delta: float = DELTA,
+    crowd: Crowd = EVERYBODY,
+    limits: Limits = NO_LIMITS,
+    way: Way = ANY_WAY,
 ) -> int:
     """How many people give the best way to run a test this predicted power.
 
@@ -382,10 +391,13 @@ def required_n(
     the people are those of each batch.
 
     Args:
+        hypothesis: What is to be found out: a :class:`shoal.testing.Hypothesis`.
         epsilon: ε > 0 of each person.
-        distance: Total variation in (0, 1) that is to be noticed.
-        power: Probability to notice it, above the level.
-        **options: Those of :func:`shoal.testing.design`.
+        power: Probability to notice the distance, above the level.
+        delta: δ in (0, 1).
+        crowd: Who follows the protocol.
+        limits: Messages that one person may send, as for :func:`shoal.testing.design`.
+        way: How devices report, where that is not to be chosen.
 
     Returns:
         n.
@@ -399,34 +411,51 @@ def required_n(
 
     Example:
         >>> from shoal import testing
-        >>> testing.required_n(k=64, epsilon=1.0, distance=0.1, coin="private")
+        >>> uniform = testing.Hypothesis(k=64, distance=0.1)
+        >>> testing.required_n(uniform, epsilon=1.0, way=testing.Way("private"))
         2837
     """
-    question = _question(n=2, epsilon=epsilon, distance=distance, **options)
-    level = question.level
+    setting = Setting(
+        hypothesis=hypothesis,
+        n=2,
+        epsilon=epsilon,
+        delta=delta,
+        crowd=crowd,
+        limits=limits,
+        way=with_coins(way),
+    )
+    least = fewest(setting, power)
+    if least is None:
+        raise UnreachableTargetError(
+            f"power {power:g} at a distance of {hypothesis.distance:g}",
+            "not even 10^13 people are enough",
+            "ask for a larger distance or epsilon"
+            + (", or private coins" if way.coin == "public" else ""),
+        )
+    return least
+
+
+def fewest(setting: Setting, power: float) -> int | None:
+    """The least n of all ways, None if none is enough.
+
+    It is that of the way that looks best, then of any that beats it there.
+    """
+    level = setting.hypothesis.level
     checks.refuse(not level < power < 1, f"level = {level:g} < power < 1", power=power)
-    # Solve for the way that looks best, then for any that beats it there.
-    pending = list(names(question))
-    price = {"epsilon": question.batch_epsilon, "delta": question.delta}
-    guess = rates.sample_size(k=question.k, distance=distance, **price)
+    pending = list(names(setting))
+    price = {"epsilon": setting.batch_epsilon, "delta": setting.delta}
+    guess = rates.sample_size(k=setting.k, distance=setting.hypothesis.distance, **price)
     best, known = min(guess, _LARGEST_N), None
     while pending:
-        here = replace(question, n=best)
+        here = replace(setting, n=best)
         powers = {name: _best_option(name, here).power for name in pending}
         name = max(pending, key=powers.__getitem__)
         if known is not None and powers[name] <= power:
             break
         pending.remove(name)
-        fewest = _least_n(name, question, best, power)
-        if fewest is not None:
-            known = best = fewest if known is None else min(known, fewest)
-    if known is None:
-        raise UnreachableTargetError(
-            f"power {power:g} at a distance of {distance:g}",
-            "not even 10^13 people are enough",
-            "ask for a larger distance or epsilon"
-            + (", or private coins" if question.coin == "public" else ""),
-        )
+        least = _least_n(name, setting, best, power)
+        if least is not None:
+            known = best = least if known is None else min(known, least)
     return known
 
 
@@ -556,45 +585,46 @@ class Shape:
 # --------------------------------------------------------------------------- layouts to choose from
 
 
-def shapes(question: Question, partitions: tuple[int, ...] = (1, 4)) -> list[Shape]:
+def shapes(setting: Setting, partitions: tuple[int, ...] = (1, 4)) -> list[Shape]:
     """The layouts to choose from: powers of two below k, unless they are chosen."""
-    k = question.k
+    k = setting.k
     symbols = [1 << i for i in range(1, min(k, MOST_SYMBOLS).bit_length()) if 1 << i < k] or [k]
-    if question.symbols is not None:
-        symbols = [question.symbols]
+    way = setting.way
+    if way.symbols is not None:
+        symbols = [way.symbols]
     most = _MOST_SHARED
-    if question.partitions is not None:
-        partitions, most = (question.partitions,), MOST_CELLS // question.partitions
+    if way.partitions is not None:
+        partitions, most = (way.partitions,), MOST_CELLS // way.partitions
     layouts = [Shape(k, many, parts) for parts in partitions for many in symbols]
     fitting = [shape for shape in layouts if shape.partitions == 1 or shape.symbols <= most]
     return fitting or layouts[:1]  # the choice may be refused later, with a reason
 
 
-def one_message_devices(question: Question) -> list[Device]:
+def one_message_devices(setting: Setting) -> list[Device]:
     """The best layouts, by forecast, of randomized response on partitions."""
 
     def family(shape: Shape) -> partial[PartitionedResponse]:
-        return partial(PartitionedResponse, coins=question.coins, **asdict(shape))
+        return partial(PartitionedResponse, coins=setting.coins, **asdict(shape))
 
-    choice = shapes(question)
+    choice = shapes(setting)
     if len(choice) > 1:
         sample = min(choice, key=lambda shape: abs(shape.symbols - _SAMPLE))
-        growth = math.exp(calibrated(family(sample), question))
+        growth = math.exp(calibrated(family(sample), setting))
         constant = (growth - 1) ** 2 / (growth + sample.symbols - 1)
-        target = _target(question)
+        target = _target(setting)
         choice.sort(key=lambda shape: -shape.one_message(_truth(constant, shape.symbols), target))
     families = [family(shape) for shape in choice[:_TRIED]]
-    return [each(epsilon=calibrated(each, question)) for each in families]
+    return [each(epsilon=calibrated(each, setting)) for each in families]
 
 
-def calibrated(family: Callable[..., Device], question: Question) -> float:
+def calibrated(family: Callable[..., Device], setting: Setting) -> float:
     """The largest local epsilon of a family that keeps what one batch may cost."""
     return local_epsilon(
         family,
-        epsilon=question.batch_epsilon,
-        delta=question.delta,
-        n=question.n,
-        honest_fraction=question.honest_fraction,
+        epsilon=setting.batch_epsilon,
+        delta=setting.delta,
+        n=setting.n,
+        honest_fraction=setting.crowd.honest_fraction,
         cap=_LARGEST_LOCAL_EPSILON,
     )
 
@@ -605,35 +635,34 @@ def _truth(constant: float, symbols: int) -> float:
     return excess / (excess + symbols)
 
 
-def several_messages_devices(question: Question) -> list[Device]:
+def several_messages_devices(setting: Setting) -> list[Device]:
     """The best layout, by forecast, of histograms among dummies that keeps the cap.
 
     One partition unless more are chosen: they send as many times as much for the same power.
     Of the layouts within the cap and nearly the best forecast, it is the one that sends least.
     """
-    choice = shapes(question, (1,))
+    choice = shapes(setting, (1,))
     if len(choice) > 1:
         # Dummies per person and bin, as for Gaussian noise.
-        bins, parts = min(question.k, _SAMPLE), choice[0].partitions
-        part = question.batch_epsilon / math.sqrt(parts)
-        each = dummies_rho(**question.price | {"epsilon": part}, k=bins) / bins
+        bins, parts = min(setting.k, _SAMPLE), choice[0].partitions
+        part = setting.batch_epsilon / math.sqrt(parts)
+        each = dummies_rho(**setting.price | {"epsilon": part}, k=bins) / bins
 
         def messages(shape: Shape) -> float:
             return parts * (1 + shape.symbols * each)
 
-        target = _target(question)
-        cap = math.inf if question.messages_cap is None else question.messages_cap
-        within = [shape for shape in choice if messages(shape) <= cap]
+        target = _target(setting)
+        within = [shape for shape in choice if messages(shape) <= setting.messages]
         powers = {s: s.several_messages(s.symbols * each, target) for s in within}
         enough = max(powers.values(), default=0.0) - _ALIKE
         # Nothing within the cap: the least there is will be named, and refused.
         alike = [shape for shape in within if powers[shape] >= enough] or choice
         choice = [min(alike, key=messages)]
-    layout = asdict(choice[0]) | {"coins": question.coins}
-    return [PartitionedDummies.calibrated(**question.price, **layout)]
+    layout = asdict(choice[0]) | {"coins": setting.coins}
+    return [PartitionedDummies.calibrated(**setting.price, **layout)]
 
 
-def _target(question: Question) -> Target:
-    other = question.n if question.closeness else None
-    people = power.effective(question.n, other)
-    return Target(question.reference, question.distance, people=people, level=question.level)
+def _target(setting: Setting) -> Target:
+    tested = setting.hypothesis
+    people = power.effective(setting.n, setting.n if tested.closeness else None)
+    return Target(tested.probabilities, tested.distance, people=people, level=tested.level)

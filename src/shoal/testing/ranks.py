@@ -8,6 +8,7 @@ level (M + 1) is whole (Barnard, J. R. Stat. Soc. B 25, 1963). No approximation 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -22,6 +23,46 @@ _REJECTING = 100  # and at least so many of them reject: the threshold is then w
 _ROUNDING = 1e-9  # relative: statistics this close are ties, apart by rounding alone
 
 
+@dataclass(frozen=True)
+class Simulations:
+    """Made-up batches that show what a statistic would be if the hypothesis were true.
+
+    Args:
+        number: How many; 1,999, or some 100/level where that is more, unless given.
+        seed: That of all that is made up, and of nothing else; another one every time unless given.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+
+    Example:
+        >>> Simulations(99, seed=1).seed
+        1
+    """
+
+    number: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.counts(self, seed=0)
+        if self.number is None:
+            return
+        number = checks.count(simulations=self.number)
+        expected = f"at most {MOST_SIMULATIONS:,} simulations"
+        checks.refuse(number > MOST_SIMULATIONS, expected, simulations=number)
+        object.__setattr__(self, "number", number)
+
+    def of(self, level: float) -> int:
+        """How many are made at this level: those chosen, if they can reject at all, or enough."""
+        checks.open_probability(level=level)
+        if self.number is None:
+            return enough(level)
+        _ = allowed(level, self.number)
+        return self.number
+
+
+ENOUGH = Simulations()
+
+
 class Rank(NamedTuple):
     """The p-value, the simulated threshold, and whether the statistic is above it."""
 
@@ -30,19 +71,15 @@ class Rank(NamedTuple):
     rejected: bool
 
 
-def number(level: float, simulations: int | None = None) -> int:
-    """How many simulations to make: those chosen, checked, or enough for the level.
+def enough(level: float) -> int:
+    """1,999 simulations, or some 100/level − 1 where that is more.
 
-    Enough is 1,999, or some 100/level − 1 where that is more, so that level (M + 1) is whole if the
-    level is written with few digits. With fewer the threshold is uncertain, which costs power.
+    So level (M + 1) is whole if the level is written with few digits. With fewer simulations the
+    threshold is uncertain, which costs power.
 
-    >>> number(0.05), number(0.01), number(0.03)
+    >>> enough(0.05), enough(0.01), enough(0.03)
     (1999, 9999, 3399)
     """
-    checks.open_probability(level=level)
-    if simulations is not None:
-        allowed(level, simulations)
-        return checks.count(simulations=simulations)
     expected = f"level >= {1 / MOST_SIMULATIONS:g} (more is not simulated)"
     checks.refuse(level * MOST_SIMULATIONS < 1, expected, level=level)
     wanted = min(max(_FEWEST_RANKS, _REJECTING / level), MOST_SIMULATIONS)
@@ -54,10 +91,6 @@ def number(level: float, simulations: int | None = None) -> int:
 
 def allowed(level: float, simulations: int) -> int:
     """How many of M + 1 ranks reject: level (M + 1), rounded down."""
-    checks.open_probability(level=level)
-    simulations = checks.count(simulations=simulations)
-    expected = f"at most {MOST_SIMULATIONS:,} simulations"
-    checks.refuse(simulations > MOST_SIMULATIONS, expected, simulations=simulations)
     rejecting = math.floor(level * (simulations + 1) * (1 + 1e-12))
     expected = f"at least {math.ceil(1 / level * (1 - 1e-12)) - 1} simulations for level {level:g}"
     checks.refuse(rejecting < 1, expected, simulations=simulations)

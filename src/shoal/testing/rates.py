@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from shoal import checks
-from shoal.testing.question import check_noticeable
+from shoal.testing.hypothesis import check_noticeable
 
 MEASURED_CONSTANT = 2.0  # times the private-coin rate: power 0.95 and more at level 0.05
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,10 +26,13 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits
 from shoal.randomness import simulator
 from shoal.testing import power, ranks, rates
-from shoal.testing.designing import design, required_n, tester
-from shoal.testing.question import Question, Wishes
+from shoal.testing.designing import designed, fewest, tester
+from shoal.testing.hypothesis import Hypothesis
+from shoal.testing.ranks import ENOUGH, Simulations
+from shoal.testing.setting import ANY_WAY, DELTA, Coin, Setting, Way
 from shoal.values import Array, attributes
 
 MODELS = {
@@ -40,7 +43,6 @@ MODELS = {
     "private": "private",
 }  # and their headings
 TRIALS = 400
-LEVEL = 0.05
 POWER = 0.95
 _ONE_MESSAGE = frozenset({"private", "public"})
 _FEWEST_TRIALS = 10
@@ -94,32 +96,21 @@ class Point:
         return f"{self.power:.2f} ± {(high - low) / 2:.2f}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Study(Question):
-    """A question that is put to several numbers of people: how the power grows with n.
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A hypothesis that is put to several numbers of people: how the power grows with n.
 
     Args:
-        n: Not used: :meth:`run` takes the numbers of people.
-        distance: Total variation that is to be noticed.
-        reference: The hypothesis: a probability for each answer.
-        delta: δ in (0, 1).
-        level: Probability to reject a hypothesis that is true.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        closeness: Whether two batches of n people each agree.
-        overlapping: Whether people may be in both of them.
+        hypothesis: What is to be found out, of one batch.
         epsilon: ε > 0 of each person.
-        coin: "auto", "private" or "public".
-        messages_cap: Messages that one person may send on average.
-        randomizer: The name of the only way that is allowed.
-        partitions: Public partitions of the answers.
-        symbols: Bins of each of them.
-        coins: The number that the public partitions are drawn by.
-        tightened: A further factor of what is left of epsilon for one of two batches.
+        delta: δ in (0, 1).
+        crowd: Who follows the protocol.
+        limits: Messages that one person may send on average.
+        way: Whose coins there are, and the layout of public ones; each model has the best
+            randomizer of its own.
         trials: Made-up batches for each number of people and model.
-        simulations: Of the null distribution; some 100/level unless given.
-        seed: That of all that is drawn.
+        simulations: How the null distribution is simulated; the seed, 0 unless given, is
+            that of all that is drawn.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or two exclude each other.
@@ -128,43 +119,75 @@ class Study(Question):
         :doc:`/theory/testing`.
 
     Example:
-        >>> study = Study(reference=np.full(4, 1 / 4), epsilon=1.0, distance=0.2, trials=50)
+        >>> from shoal.testing import Hypothesis
+        >>> study = Study(Hypothesis(k=4, distance=0.2), epsilon=1.0, trials=50)
         >>> powers = study.run([1_000])
         >>> powers.points[0].power
         1.0
     """
 
-    n: int = 2
-    messages_cap: float = 1.0
-    trials: int = TRIALS
-    simulations: int | None = None
-    seed: int = 0
+    hypothesis: Hypothesis
+    epsilon: float = field(kw_only=True)
+    delta: float = field(default=DELTA, kw_only=True)
+    crowd: Crowd = field(default=EVERYBODY, kw_only=True)
+    limits: Limits = field(default=NO_LIMITS, kw_only=True)
+    way: Way = field(default=ANY_WAY, kw_only=True)
+    trials: int = field(default=TRIALS, kw_only=True)
+    simulations: Simulations = field(default=ENOUGH, kw_only=True)
 
     def __post_init__(self) -> None:
+        two = self.hypothesis.closeness
+        checks.refuse(two, "a hypothesis about one batch", closeness=two)
+        chosen = self.way.randomizer
+        expected = "no randomizer: each model has the best of its own"
+        checks.refuse(chosen is not None, expected, randomizer=chosen)
         checks.count(_FEWEST_TRIALS, trials=self.trials)
-        checks.count(0, seed=self.seed)
-        object.__setattr__(self, "simulations", ranks.number(self.level, self.simulations))
-        super().__post_init__()
+        _ = self._made, self.setting(2)
+
+    @property
+    def seed(self) -> int:
+        """That of all that is drawn."""
+        return self.simulations.seed or 0
+
+    @property
+    def _made(self) -> int:
+        """Simulations of the null distribution."""
+        return self.simulations.of(self.hypothesis.level)
 
     @property
     def models(self) -> tuple[str, ...]:
         """Which models there are to measure: names of :data:`MODELS`."""
-        left_out = {"several"} if self.messages_cap <= 1 else set()
-        if self.coin != "auto":
-            left_out.add("public" if self.coin == "private" else "private")
+        left_out = {"several"} if self.setting(2).messages <= 1 else set()
+        if self.way.coin != "auto":
+            left_out.add("public" if self.way.coin == "private" else "private")
         return tuple(name for name in MODELS if name not in left_out)
 
     @property
     def rates(self) -> dict[str, float]:
         """Published numbers of people with the constant 1: marks to compare with, no promises."""
-        question: dict[str, Any] = {"k": self.k, "distance": self.distance}
-        private = question | {"epsilon": self.epsilon, "delta": self.delta}
+        said: dict[str, Any] = attributes(self.hypothesis, "k", "distance")
+        private = said | {"epsilon": self.epsilon, "delta": self.delta}
         return {
-            "non-private": rates.non_private(**question),
-            "central": rates.central(**question, epsilon=self.epsilon),
+            "non-private": rates.non_private(**said),
+            "central": rates.central(**said, epsilon=self.epsilon),
             "public": rates.shuffle_public(**private),
             "private": rates.shuffle_private(**private),
         }
+
+    def setting(self, n: int, model: str = "several") -> Setting:
+        """What so many people are asked for, by the ways of a model."""
+        way, limits = replace(self.way, coins=self.seed), self.limits
+        if model in _ONE_MESSAGE:
+            coin, limits = cast("Coin", model), Limits(messages=1.0)
+            layout = {"partitions": None, "symbols": None} if model == "private" else {}
+            way = replace(way, coin=coin, **layout)
+        return Setting(
+            hypothesis=self.hypothesis,
+            n=n,
+            way=way,
+            limits=limits,
+            **attributes(self, "epsilon", "delta", "crowd"),
+        )
 
     def run(self, sizes: Sequence[int] = (), progress: Progress | None = None) -> Powers:
         """The power with so many people, or with some numbers around those that are needed."""
@@ -173,10 +196,7 @@ class Study(Question):
 
     def needed(self, model: str, power: float = POWER) -> int | None:
         """How many people one message each needs, predicted; None if nothing is enough."""
-        try:
-            return required_n(power=power, **self._design(model))
-        except UnreachableTargetError:
-            return None
+        return fewest(self.setting(2, model), power)
 
     def points(self, sizes: Sequence[int], progress: Progress | None = None) -> list[Point]:
         """The measured power of every model with so many people, in the order of the sizes.
@@ -199,25 +219,14 @@ class Study(Question):
         device = self._device(model, n)
         if device is None:
             return Point(model, n, None, self.trials)
-        test = tester(device, replace(self, n=n))
-        power = test.simulated_power(trials=self.trials, simulations=self.simulations, seed=seed)
-        return Point(model, n, round(power * self.trials), self.trials, device)
-
-    def _design(self, model: str) -> dict[str, Any]:
-        """The keywords of a design for this model."""
-        wanted = ("reference", "epsilon", "distance", *Wishes.__annotations__)
-        wishes = attributes(self, *wanted) | {"coins": self.seed}
-        if model != "several":
-            wishes |= {"coin": model, "messages_cap": 1.0}
-        if wishes["coin"] == "private":
-            wishes |= {"partitions": None, "symbols": None}
-        return wishes
+        rejected = tester(device, self.setting(n)).noticed(self.trials, self._made, simulator(seed))
+        return Point(model, n, rejected, self.trials, device)
 
     def _device(self, model: str, n: int) -> Device | None:
         """What people run; None if nothing keeps the target."""
         if model == "non-private":
-            return RandomizedResponse(k=self.k, epsilon=_TRUTHFUL)
-        options = [o for o in design(n=n, **self._design(model)).options if o.device is not None]
+            return RandomizedResponse(k=self.setting(n).k, epsilon=_TRUTHFUL)
+        options = [o for o in designed(self.setting(n, model)).options if o.device is not None]
         if model == "several":
             options = [option for option in options if (option.messages or 1) > 1]
         return max(options, key=lambda option: option.power).device if options else None
@@ -227,7 +236,7 @@ class Study(Question):
         enough = next(iter(needed.values()))
         if enough is None:
             raise UnreachableTargetError(
-                f"power {POWER:g} at a distance of {self.distance:g}",
+                f"power {POWER:g} at a distance of {self.hypothesis.distance:g}",
                 "no number of people is enough",
                 "say which numbers of people n to try",
             )
@@ -243,20 +252,21 @@ class Study(Question):
         Gouleakis, Peebles, Price, "Sample-Optimal Identity Testing with High Probability", ICALP
         2018, arXiv:1708.02728.
         """
-        generator = simulator(seed)
-        scale = sensitivity(self.reference, n) / self.epsilon
+        generator, tested = simulator(seed), self.hypothesis
+        reference = tested.probabilities
+        scale = sensitivity(reference, n) / self.epsilon
 
         def published(probabilities: Array, size: int | None) -> Array:
             counts = generator.multinomial(n, probabilities / probabilities.sum(), size=size)
-            away = np.abs(counts / n - self.reference).sum(axis=1) / 2
+            away = np.abs(counts / n - reference).sum(axis=1) / 2
             return np.asarray(away + generator.laplace(scale=scale, size=size))
 
-        null = published(self.reference, self.simulations)
+        null = published(reference, self._made)
         # Where d_j is below the deviation s_j of N_j/n, |N_j/n − q_j| grows by d_j²/s_j.
-        deviations = np.sqrt(np.maximum(self.reference * (1 - self.reference), 1 / n) / n)
-        hardest = power.hardest(self.reference, self.distance, weights=1 / deviations)
+        deviations = np.sqrt(np.maximum(reference * (1 - reference), 1 / n) / n)
+        hardest = power.hardest(reference, tested.distance, weights=1 / deviations)
         numbers = published(hardest, self.trials)
-        return int(np.count_nonzero(numbers > ranks.threshold(null, level=self.level)))
+        return int(np.count_nonzero(numbers > ranks.threshold(null, level=tested.level)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,17 +296,22 @@ class Powers:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
-        names = ("k", "distance", "level", "epsilon", "delta", "trials", "seed")
-        return attributes(self.study, *names) | {
-            f"people_for_power_{POWER:g}": self.needed,
-            "points": [point.to_dict() for point in self.points],
-            "published_rates_at_constant_1": self.study.rates,
-        }
+        said = attributes(self.study.hypothesis, "k", "distance", "level")
+        return (
+            said
+            | attributes(self.study, "epsilon", "delta", "trials", "seed")
+            | {
+                f"people_for_power_{POWER:g}": self.needed,
+                "points": [point.to_dict() for point in self.points],
+                "published_rates_at_constant_1": self.study.rates,
+            }
+        )
 
     def rows(self) -> list[dict[str, float | None]]:
         """Powers with their limits, what devices run, and the rates: a row for each n."""
         study = self.study
-        known = attributes(study, "k", "epsilon", "delta", "distance", "level", "trials")
+        tested = attributes(study.hypothesis, "k", "distance", "level")
+        known = tested | attributes(study, "epsilon", "delta", "trials")
         rows = []
         for n in self.sizes:
             row: dict[str, float | None] = {"n": n, **known}
@@ -313,7 +328,7 @@ class Powers:
 
     def document(self) -> Document:
         """One line for each number of people, one column for each model."""
-        study, models = self.study, self.study.models
+        study, tested, models = self.study, self.study.hypothesis, self.study.models
 
         def people(numbers: dict[str, Any]) -> tuple[str, ...]:
             values = (numbers.get(model) for model in models)
@@ -323,8 +338,8 @@ class Powers:
         rows.append(Row((f"for {POWER:g}", *people(self.needed)), "strong"))
         rows.append(Row(("rate", *people(study.rates)), "weak"))
         title = (
-            f"Power with {study.k:,} answers at distance {plain(study.distance)}, "
-            f"level {plain(study.level)}, ε = {plain(study.epsilon)}, δ = {plain(study.delta)}"
+            f"Power with {tested.k:,} answers at distance {plain(tested.distance)}, "
+            f"level {plain(tested.level)}, ε = {plain(study.epsilon)}, δ = {plain(study.delta)}"
         )
         power = f"Power: the fraction of {study.trials:,} simulated tests that noticed"
         several = "several: several messages each; " if "several" in models else ""

@@ -4,59 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.accounting import devices
 from shoal.accounting.amplification import amplify, profile
-from shoal.accounting.devices import Crowd
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import PrecisionError
 from shoal.mechanisms.base import Device, Reports
+from shoal.questions.terms import EVERYBODY, Crowd
 from shoal.randomness import Randomness, simulator
 from shoal.testing import power, ranks, sampling
-from shoal.testing.question import Kind, Test, check_distance, hypothesis, is_uniform
+from shoal.testing.hypothesis import Hypothesis, Kind
+from shoal.testing.ranks import ENOUGH, Simulations
 from shoal.testing.sampling import CountTable, Generator
 from shoal.testing.scores import Scores, Split, scores_of
-from shoal.testing.verdict import Verdict
+from shoal.testing.setting import DELTA, ONE_MESSAGE_EACH, require_reporting
+from shoal.testing.verdict import Verdict, coin_of
 from shoal.values import Array, Batch, Counts, attributes
 
 APART = "nobody is in both groups: each person makes one report"
 TWICE = "nobody makes more than one report in each of the two groups"
-ONE_MESSAGE_EACH = (
-    "with one message for closeness (the several messages of one person are not exchangeable, so "
-    "two batches of them cannot be split anew)"
-)
 _MOST_COINS, _FEWEST_COINS = 512, 4  # public coins that a prediction averages over
 _DENSE_COINS = 64  # at most, where several partitions take them one by one
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Tester(Test):
-    """Tests whether n people's answers follow ``reference``, or whether two batches agree.
+@dataclass(frozen=True, eq=False)
+class Tester:
+    """Tests whether n people's answers are as a hypothesis says, or whether two batches agree.
 
     The guarantee is for each person, whatever anybody answers. That the answers are independent
     draws of one distribution is an assumption of the statistics alone: if it fails, the level
     may fail, the privacy does not. So it is with people who do not follow the protocol: they can
-    spoil the test, and protect nobody, but harm nobody's privacy beyond what honest_fraction
-    says.
+    spoil the test, and protect nobody, but harm nobody's privacy beyond what the crowd's
+    honest_fraction says.
 
     Args:
-        n: People who report, in each batch for closeness.
-        distance: Total variation that is to be noticed.
-        reference: The hypothesis: a probability for each answer.
-        delta: δ in (0, 1) of the guarantee.
-        level: Probability to reject a hypothesis that is true.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        closeness: Whether two batches of n people each agree.
-        overlapping: Whether people may be in both of them: the guarantee is then that of
-            somebody who reports in both.
         device: What each device runs.
+        hypothesis: What is to be found out.
+        n: People who report, in each batch for closeness.
+        delta: δ in (0, 1) of the guarantee.
+        crowd: Who follows the protocol.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or the device has other answers.
@@ -67,22 +59,27 @@ class Tester(Test):
     Example:
         >>> from shoal.mechanisms.response import RandomizedResponse
         >>> device = RandomizedResponse(k=16, epsilon=3.0)
-        >>> tester = Tester(device=device, reference=[1 / 16] * 16, n=1000, distance=0.1)
+        >>> tester = Tester(device, Hypothesis(k=16, distance=0.1), n=1000)
         >>> round(tester.power(), 2), tester.coin
         (0.55, 'private')
     """
 
     device: Device
+    hypothesis: Hypothesis
+    n: int = field(kw_only=True)
+    delta: float = field(default=DELTA, kw_only=True)
+    crowd: Crowd = field(default=EVERYBODY, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reference", hypothesis(None, self.reference))
-        super().__post_init__()
-        _ = self._exchangeable if self.closeness else self.scores
+        checks.counts(self, n=2)
+        checks.open_probability(delta=self.delta)
+        require_reporting(self.crowd)
+        _ = self._exchangeable if self.hypothesis.closeness else self.scores
 
     @cached_property
     def scores(self) -> Scores:
         """What the messages say about the distribution."""
-        return scores_of(self.device, self.reference)
+        return scores_of(self.device, self.hypothesis.probabilities)
 
     @property
     def _exchangeable(self) -> Scores:
@@ -93,7 +90,7 @@ class Tester(Test):
     @property
     def coin(self) -> str:
         """Private, or public where everybody has to know the partitions."""
-        return "public" if self.device.public_coins else "private"
+        return coin_of(self.device)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -109,31 +106,23 @@ class Tester(Test):
         counts = self._counted(batch)
         return float(self.scores.statistics(counts.cells[None, :], counts.n)[0])
 
-    def null(
-        self, simulations: int | None = None, *, seed: int | None = None, n: int | None = None
-    ) -> Array:
-        """So many T of made-up batches whose answers follow the reference.
+    def null(self, simulations: Simulations = ENOUGH, *, n: int | None = None) -> Array:
+        """T of made-up batches whose answers follow the reference."""
+        made, generator = self._simulated(simulations)
+        return self._null(self.scores, made, self._people(n), generator)
 
-        By default 1,999 of them, or some 100/level where that is more.
-        """
-        made = ranks.number(self.level, simulations)
-        return self._null(self.scores, made, self._people(n), simulator(seed))
-
-    def decide(
-        self, batch: Batch | Counts, *, simulations: int | None = None, seed: int | None = None
-    ) -> Verdict:
+    def decide(self, batch: Batch | Counts, simulations: Simulations = ENOUGH) -> Verdict:
         """Test a batch against the reference; n may differ from the plan, the guarantee with it."""
         counts = self._counted(batch)
-        null = self.null(simulations, seed=seed, n=counts.n)
-        return self._verdict(self.kind_of_one, self.statistic(counts), null, (counts.n,))
+        null = self.null(simulations, n=counts.n)
+        kind = self.hypothesis.kind_of_one
+        return self._verdict(kind, self.statistic(counts), null, (counts.n,))
 
     def compare(
         self,
         first: Batch | Counts,
         second: Batch | Counts,
-        *,
-        simulations: int | None = None,
-        seed: int | None = None,
+        simulations: Simulations = ENOUGH,
     ) -> Verdict:
         """Test whether two batches come from the same distribution, whichever it is.
 
@@ -141,7 +130,7 @@ class Tester(Test):
         again shows what the statistic would have been, so that the level is exact.
         """
         split = Split(self._exchangeable, self._counted(first), self._counted(second))
-        null = split.null(ranks.number(self.level, simulations), simulator(seed))
+        null = split.null(*self._simulated(simulations))
         return self._verdict("closeness", split.statistic, null, split.sizes)
 
     def power(self, distance: float | None = None, *, n: int | None = None) -> float:
@@ -160,8 +149,7 @@ class Tester(Test):
         distance: float | None = None,
         *,
         trials: int = 400,
-        simulations: int | None = None,
-        seed: int | None = None,
+        simulations: Simulations = ENOUGH,
         n: int | None = None,
     ) -> float:
         """The fraction of made-up batches rejected whose answers follow the hardest distribution.
@@ -172,10 +160,22 @@ class Tester(Test):
         threshold is simulated for it, not by splitting: much quicker, and close to the power of the
         exact test.
         """
-        people, trials = self._people(n), checks.count(trials=trials)
+        trials, (draws, generator) = checks.count(trials=trials), self._simulated(simulations)
+        return self.noticed(trials, draws, generator, distance=distance, n=n) / trials
+
+    def noticed(
+        self,
+        trials: int,
+        simulations: int,
+        generator: Generator,
+        *,
+        distance: float | None = None,
+        n: int | None = None,
+    ) -> int:
+        """How many of so many made-up batches are rejected, as for :meth:`simulated_power`."""
+        people = self._people(n)
         hardest, _ = self._hardest(distance, self._sizes(people))
-        draws = ranks.number(self.level, simulations)
-        return self._rejections(hardest, people, trials, draws, simulator(seed)) / trials
+        return self._rejections(hardest, people, trials, simulations, generator)
 
     def _rejections(
         self, probabilities: Array, people: int, trials: int, simulations: int, generator: Generator
@@ -188,7 +188,7 @@ class Tester(Test):
             null.append(np.ravel(self._null(scores, part, people, generator) / scale))
             drawn = self._drawn(scores, probabilities[orders], size, people, generator)
             statistics.append(drawn / scale)
-        limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.level)
+        limit = ranks.threshold(np.concatenate(null)[:simulations], level=self.hypothesis.level)
         return int(np.count_nonzero(np.concatenate(statistics) > limit))
 
     def _null(self, scores: Scores, simulations: int, people: int, generator: Generator) -> Array:
@@ -197,7 +197,7 @@ class Tester(Test):
             rows = math.ceil(simulations / len(scores.reference))
             again = np.broadcast_to(scores.reference, (rows, *scores.reference.shape))
             return self._drawn(scores, again, rows, people, generator)
-        if not self.closeness:
+        if not self.hypothesis.closeness:
             return scores.null(n=people, size=simulations, generator=generator)
         sizes = sampling.chunks(simulations, scores.outputs)
         return np.concatenate(
@@ -212,7 +212,7 @@ class Tester(Test):
         def tables(of: Array) -> CountTable:
             return scores.draw(of, n=people, size=size, generator=generator)
 
-        if not self.closeness:
+        if not self.hypothesis.closeness:
             return scores.statistics(tables(probabilities), people)
         other = np.broadcast_to(scores.reference, probabilities.shape)
         one, two = tables(probabilities), tables(other)
@@ -227,40 +227,41 @@ class Tester(Test):
         answers together as likely as others. If all answers are equally likely, the scores stay
         what they are. Private coins need none of this. ``draws`` is how many batches are drawn.
         """
-        k, cells = self.k, max(self.k, self.scores.outputs)
-        even, public = is_uniform(self.reference), self.coin == "public"
+        reference, public = self.hypothesis.probabilities, self.coin == "public"
+        k, even = reference.size, self.hypothesis.uniform
         if public and not even and self._dense:
             for _ in range(number):
                 order = generator.permutation(k)
-                yield scores_of(self.device, self.reference[order]), order[None, :]
+                yield scores_of(self.device, reference[order]), order[None, :]
             return
-        for size in sampling.chunks(number, cells * (1 + draws // number)):
+        for size in sampling.chunks(number, max(k, self.scores.outputs) * (1 + draws // number)):
             orders = np.tile(np.arange(k), (size, 1))
             if public or even:
                 orders = generator.permuted(orders, axis=1)
             if public and not even:
-                yield scores_of(self.device, self.reference[orders]), orders
+                yield scores_of(self.device, reference[orders]), orders
             else:
                 yield self.scores, orders
 
     def _hardest(self, distance: float | None, sizes: tuple[int, ...]) -> tuple[Array, float]:
         """The alternative with the least predicted power, and that power."""
-        distance = self.distance if distance is None else distance
-        check_distance(distance, self.reference)
+        tested, reference = self.hypothesis, self.hypothesis.probabilities
+        distance = tested.distance if distance is None else distance
+        tested.require_possible(distance)
         drawn = list(self._under_coins(self._coins, 0, simulator(0)))
-        weights = np.zeros(self.k)
+        weights = np.zeros(reference.size)
         for scores, orders in drawn:
             each = np.broadcast_to(scores.weights, orders.shape)
             weights += np.bincount(orders.ravel(), weights=each.ravel())
         public = self.coin == "public"
-        family = power.alternatives(self.reference, distance, weights=weights, public=public)
+        family = power.alternatives(reference, distance, weights=weights, public=public)
         people, powers = power.effective(*sizes), np.zeros(len(family))
         for scores, orders in drawn:
             departure = scores.departure(family[:, orders])
-            under = power.predicted(scores.spread, departure, people=people, level=self.level)
+            under = power.predicted(scores.spread, departure, people=people, level=tested.level)
             powers += under.sum(axis=1) / self._coins
         best = int(powers.argmin())
-        most = power.largest(min(sizes), distance=distance, level=self.level)
+        most = power.largest(min(sizes), distance=distance, level=tested.level)
         return family[best], min(float(powers[best]), most)
 
     @property
@@ -269,7 +270,7 @@ class Tester(Test):
         if self.coin == "private":
             return 1
         outputs = self.scores.outputs
-        work = max(self.k, outputs**2 if self._dense else outputs)
+        work = max(self.hypothesis.probabilities.size, outputs**2 if self._dense else outputs)
         most = _DENSE_COINS if self._dense else _MOST_COINS
         return max(_FEWEST_COINS, min(most, sampling.LARGEST_CHUNK // (16 * work)))
 
@@ -279,22 +280,21 @@ class Tester(Test):
         return bool(getattr(self.device, "partitions", 1) > 1)
 
     def _sizes(self, people: int) -> tuple[int, ...]:
-        return (people, people) if self.closeness else (people,)
+        return (people, people) if self.hypothesis.closeness else (people,)
 
     def _verdict(
         self, kind: Kind, statistic: float, null: Array, sizes: tuple[int, ...]
     ) -> Verdict:
-        rank = ranks.ranked(statistic, null, level=self.level)
         return Verdict(
             kind=kind,
             statistic=statistic,
+            null=null,
+            rank=ranks.ranked(statistic, null, level=self.hypothesis.level),
             power=self._hardest(None, sizes)[1],
             sizes=sizes,
-            simulations=null.size,
-            null=null,
             guarantee=self._guarantee(sizes),
-            **rank._asdict(),
-            **attributes(self, "level", "distance", "coin", "device"),
+            device=self.device,
+            **attributes(self.hypothesis, "level", "distance"),
         )
 
     def _guarantee(self, sizes: tuple[int, ...]) -> Guarantee:
@@ -303,12 +303,12 @@ class Tester(Test):
         A person whose datum changes may then change a message in each. Both batches are one release
         each, so their privacy profiles compose.
         """
-        delta, honest = self.delta, self.honest_fraction
-        if len(sizes) == 1 or not self.overlapping:
+        delta, honest = self.delta, self.crowd.honest_fraction
+        if len(sizes) == 1 or not self.hypothesis.overlapping:
             alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
             apart = [APART] * (len(sizes) > 1)
             return replace(alone, assumptions=(*alone.assumptions, *apart))
-        crowds = [Crowd(n, honest) for n in sizes]
+        crowds = [devices.Crowd(n, honest) for n in sizes]
         first, second = (profile(self.device, n=n, honest_fraction=honest) for n in sizes)
         both = first + second
         try:
@@ -327,6 +327,10 @@ class Tester(Test):
             assumptions=(first.scope, *assumptions, TWICE),
             lower_bound=lambda: both.lower_epsilon(delta),
         )
+
+    def _simulated(self, simulations: Simulations) -> tuple[int, Generator]:
+        """How many batches are made up, and what draws them."""
+        return simulations.of(self.hypothesis.level), simulator(simulations.seed)
 
     def _people(self, n: int | None) -> int:
         return self.n if n is None else checks.count(2, n=n)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from shoal.accounting.guarantee import Guarantee
 from shoal.explain.document import Document
 from shoal.explain.text import plain, up
 from shoal.mechanisms.base import Device
-from shoal.testing.question import Kind
+from shoal.testing.hypothesis import Kind
+from shoal.testing.ranks import Rank
 from shoal.values import Array, attributes
 
 # Rejected, and not.
@@ -30,40 +29,59 @@ class Verdict:
 
     Attributes:
         kind: "uniformity", "identity" or "closeness".
-        rejected: Whether the p-value is at most the level: the statistic is above the threshold.
-        p_value: The rank (1 + simulated statistics at least as large)/(1 + simulated ones).
-            Under the hypothesis it is at most any level with at most that probability, exactly,
-            whatever n.
         statistic: That of the batch.
-        threshold: What it has to be above.
+        null: The simulated statistics.
+        rank: Its p-value among them, the threshold, and whether it is above.
         level: Probability to reject a hypothesis that is true.
         distance: Total variation that was to be noticed.
         power: Predicted probability to notice it, against the hardest distribution.
         sizes: People in each batch.
-        simulations: How many statistics were simulated.
         guarantee: The (ε, δ) of everybody.
-        coin: "private" or "public".
         device: What each device ran.
-        null: The simulated statistics.
 
     References:
         :doc:`/theory/testing`.
     """
 
     kind: Kind
-    rejected: bool
-    p_value: float
     statistic: float
-    threshold: float
+    null: Array = field(repr=False, compare=False)
+    rank: Rank
     level: float
     distance: float
     power: float
     sizes: tuple[int, ...]
-    simulations: int
     guarantee: Guarantee
-    coin: str
     device: Device
-    null: Array = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the p-value is at most the level: the statistic is above the threshold."""
+        return self.rank.rejected
+
+    @property
+    def p_value(self) -> float:
+        """The rank (1 + simulated statistics at least as large)/(1 + simulated ones).
+
+        Under the hypothesis it is at most any level with at most that probability, exactly,
+        whatever n.
+        """
+        return self.rank.p_value
+
+    @property
+    def threshold(self) -> float:
+        """What the statistic has to be above."""
+        return self.rank.threshold
+
+    @property
+    def simulations(self) -> int:
+        """How many statistics were simulated."""
+        return self.null.size
+
+    @property
+    def coin(self) -> str:
+        """Private, or public where everybody has to know the partitions."""
+        return coin_of(self.device)
 
     @property
     def n(self) -> int:
@@ -130,6 +148,11 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         return self.document().to_html() + self.guarantee.document().to_html()
+
+
+def coin_of(device: Device) -> str:
+    """Private, or public where everybody has to know the partitions."""
+    return "public" if device.public_coins else "private"
 
 
 def _described(device: Device) -> str:

@@ -221,7 +221,7 @@ def test_sealing_many_is_sealing_each(pools):
     survey = make_survey()
     services = Services(survey)
     keys = Keys(services.analyzer.pair(0).public, services.shuffler.pair(0).public)
-    values = np.arange(1200) % 4
+    values = np.arange(600) % 4  # two pieces
     with pools() as pool:
         spread = seal_many(survey, values, keys, randomness=simulated(5), pool=pool)
     alone = seal_many(survey, values, keys, randomness=simulated(5))

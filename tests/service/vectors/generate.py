@@ -31,7 +31,7 @@ from shoal.service.admission import Invitation, Invited, Open
 from shoal.service.keyring.key_list import Identity, KeyInfo, KeyList, KeyState
 from shoal.service.survey import Batches
 from shoal.service.survey.browser import proved_epsilon
-from shoal.service.survey.design import Design, QuestionDesign
+from shoal.service.survey.design import Design
 from shoal.service.wire import Wire
 from shoal.values import attributes
 
@@ -325,10 +325,9 @@ def four():
     """Four questions at the largest epsilon that pages answer for, in the smallest crowd."""
     asked = [("yes", "no"), ("a", "b", "c"), tuple("12345")]
     questions = [
-        QuestionDesign(name=f"q{i}", text=f"Question {i}?", answers=answers)
-        for i, answers in enumerate(asked)
+        shoal.Choice(f"q{i}", answers, text=f"Question {i}?") for i, answers in enumerate(asked)
     ]
-    questions.append(QuestionDesign(name="q3", text="How many?", bounds=(0.0, 10.0)))
+    questions.append(shoal.Number("q3", 0.0, 10.0, text="How many?"))
     design = Design(
         epsilon=2.0,
         delta=1e-6,

@@ -104,7 +104,7 @@ export function commandsOf(question: Question): { readonly shell: string; readon
     const epsilon = plain(question.epsilon);
     return {
       shell: `shoal plan --epsilon ${epsilon} --n ${people} --delta ${at} --categories ${k}`,
-      python: `shoal.plan(epsilon=${epsilon}, n=${people}, delta=${at}, categories=${k})`,
+      python: `shoal.plan(shoal.Choice("answer", ${k}), epsilon=${epsilon}, n=${people}, delta=${at})`,
     };
   }
   const { localEpsilon, randomizer } = question;

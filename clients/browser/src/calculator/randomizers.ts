@@ -1,5 +1,5 @@
 /**
- * The one-message randomizers of one of k answers, as `shoal.randomizers` has them: their laws, how wrong
+ * The one-message randomizers of one of k answers, as `shoal.mechanisms` has them: their laws, how wrong
  * their estimates are, and how long a message is. Odds are e^ε₀ : 1 here; a device draws by whole numbers,
  * which are never above that.
  */

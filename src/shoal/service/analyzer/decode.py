@@ -101,7 +101,7 @@ class LocalRecords:
             part = places[start : start + AT_ONCE]
             records = self.pool.open_records(self.section, self.pair, rows[part].tobytes())
             opens[part] = records.opens
-            admissible = self.device.admissible(records.messages)
+            admissible = self.device.codec.admissible(records.messages)
             counts[part[records.opens][admissible]] = True
             if admissible.any():
                 more = cells_of(self.device, records.messages[admissible])
@@ -111,7 +111,7 @@ class LocalRecords:
 
 def cells_of(device: Device, rows: Rows) -> Cells:
     """Admissible messages added up: of any part of a batch, whosever they are."""
-    return device.codec.cells(device.decode_slots(rows))
+    return device.codec.cells(device.codec.used(rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from shoal import randomness
 from shoal.errors import MissingExtraError, ShoalError, install_command
+from shoal.randomness import secure
 from shoal.service.clock import Clock, system_clock
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def random_source() -> Finding:
             os.getrandom(32, os.GRND_NONBLOCK)
         except BlockingIOError:
             return fail("randomness", "the system's source is not ready yet", "wait, and try again")
-    words = randomness.secure().words(_WORDS)
+    words = secure().words(_WORDS)
     ones = int(np.bitwise_count(words).sum())
     bits = 64 * _WORDS
     off = abs(ones - bits / 2) / (np.sqrt(bits) / 2)

@@ -27,6 +27,7 @@ is interrupted goes on, and nobody is drawn twice.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -42,12 +43,15 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.errors import ShoalError
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.domains import Cells
+from shoal.questions.terms import Limits
 from shoal.sealing import MalformedError
 from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Client, Policy, Queued, Settings
 from shoal.service.clock import Clock, system_clock
+from shoal.service.db.key_lists import KeyLists
 from shoal.service.http.server import LOOPBACK, CannotListenError, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
@@ -123,8 +127,8 @@ def trial_survey(
         delta=delta,
         batches=Batches(minimum=minimum, target=people, max_age=DAY),
         admission=Invited(entitled=_CROWDS * people + SPARE, dishonest=0),
-        categories=len(answers),
-        messages_cap=None,
+        domain=Cells(len(answers)),
+        limits=Limits(messages=math.inf),
         choose=randomizer,
         given=device,
     )
@@ -305,16 +309,23 @@ class Local:
     children: Children
 
     def wait_until_ready(self) -> None:
-        """Return when all of them are up, and people can have the keys of both parties."""
+        """Return when all of them are up, and people can have the keys of both parties.
+
+        The shuffler is not asked for its copy of the analyzer's before there is one.
+        """
         urls = [f"{place}/readyz" for place in self.metrics.values()]
-        urls.append(f"{self.survey.shuffler.url}/v1/surveys/{self.survey.id}/keys/analyzer")
-        with httpx.Client(timeout=_TIMEOUT, trust_env=False) as client:
+        with ExitStack() as stack:
+            client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
+            database = stack.enter_context(closing(self.embedded.home("shuffler").database()))
+            copies = KeyLists(database, system_clock)
 
             def ready() -> bool:
                 try:
-                    return all(client.get(url).is_success for url in urls)
+                    started = all(client.get(url).is_success for url in urls)
                 except httpx.HTTPError:
                     return False
+                copy = copies.find(self.survey.analyzer.fingerprint) if started else None
+                return copy is not None and copy.is_usable(system_clock())
 
             self.children.until(ready, READY_WITHIN, "starting")
 

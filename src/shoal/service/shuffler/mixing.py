@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.mechanisms.base import source
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.sealing import FramingError
 from shoal.service import failpoints
 

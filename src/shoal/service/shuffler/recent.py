@@ -18,8 +18,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shoal.mechanisms.base import source
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.service.wire import Wire
 
 CROWD = 1000

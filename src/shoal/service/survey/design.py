@@ -8,7 +8,8 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 >>> batches = Batches(minimum=500, target=1000, max_age=604_800)
 >>> from shoal.service.survey import Invited
 >>> class_of_700 = Invited(entitled=700, dishonest=0)
->>> design = Design(epsilon=1.0, delta=1e-6, batches=batches, categories=4, admission=class_of_700)
+>>> target = {"epsilon": 1.0, "delta": 1e-6}
+>>> design = Design(**target, batches=batches, domain=Cells(4), admission=class_of_700)
 >>> device = design.device
 >>> device.name, round(device.local_epsilon, 3), expected_error(device, 1000) < 0.05
 ('grr', 2.789, True)
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, cast
 
@@ -30,15 +31,18 @@ from shoal.errors import ShoalError, UnreachableTargetError
 from shoal.explain.text import down, up
 from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
-from shoal.planning import Plan, joint, plan
-from shoal.planning.planner import recalibrated
+from shoal.planning import joint, planner
+from shoal.planning.planner import Ranking, Setting
+from shoal.questions.domains import Cells, Domain, Interval
+from shoal.questions.kinds import Question
+from shoal.questions.terms import NO_LIMITS, Limits
 from shoal.service.admission import Admission
+from shoal.service.survey import document
 from shoal.service.survey.browser import counted_epsilon
 from shoal.service.survey.document import (
     LARGEST_LOCAL,
     LONGEST_TEXT,
     Batches,
-    Question,
     Survey,
     cells,
     check_answers,
@@ -52,50 +56,73 @@ from shoal.values import attributes
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
 _NEARLY = 0.005  # of the people that are enough for several reports
+FORMS = ("choice", "number")  # kinds of questions that surveys ask
 _IF_CHOSEN = ("near-central-lean", "near-central-robust")  # every slot is opened by itself
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionDesign:
-    """A question of a list: a choice of ``answers``, or a number between ``bounds``.
+@dataclass(frozen=True)
+class Field:
+    """A question as a form asks it: a choice among answers, or a number between bounds.
 
-    A question with twice the ``weight`` has twice the epsilon of its own. ``choose`` names a
-    mechanism. Answers may be counted by ``groups``, of which ``by`` asks.
+    Who skips a choice has an answer of its own, if there are several questions; a number has to be
+    given.
     """
 
-    name: str
-    text: str
-    answers: tuple[str, ...] = ()
-    bounds: tuple[float, float] | None = None
-    by: str = ""
-    groups: tuple[str, ...] = ()
-    weight: float = 1.0
-    choose: str | None = None
+    question: Question
 
     def __post_init__(self) -> None:
-        check_name(self.name)
-        check_text("question", self.text, LONGEST_TEXT)
+        question = self.question
+        check_name(question.name)
+        check_text("question", question.text, LONGEST_TEXT)
+        expected = f"a choice or a number, as surveys ask for {question.name} so far"
+        checks.refuse(question.kind not in FORMS, expected, kind=question.kind)
+        expected = f"a list of answers for the question {question.name}"
+        wrong = question.kind == "choice" and not self.answers
+        checks.refuse(wrong, expected, labels=getattr(question, "labels", None))
+        expected = f"no other answers to {question.name} than those of the list: add one to it"
+        checks.refuse(getattr(question, "other", None), expected, other=True)
+        expected = f"{question.usually!r} for {question.name}, as in every survey"
+        checks.refuse(question.missing != question.usually, expected, missing=question.missing)
+        groups = question.groups
+        if groups is not None:
+            expected = f"groups with labels and a text, of a choice, for {question.name}"
+            wrong = not (self.groups and groups.text and self.answers)
+            checks.refuse(wrong, expected, groups=groups.column)
+            expected = f"no other groups of {question.name} than those of the list: add one to it"
+            checks.refuse(groups.other, expected, other=True)
+            expected = f"'cell' for the groups of {question.name}, as in every survey"
+            checks.refuse(groups.missing != "cell", expected, missing=groups.missing)
         check_answers(self.answers, self.groups)
         labels = {"answers": self.labels, "groups": self.group_labels}
-        check_question(question=self.text, by=self.by, **labels)
-        if self.bounds is not None:
-            checks.bounds(*self.bounds)
-        if self.choose is not None:
-            registry.line(self.choose)  # or there is no such name
-        checks.positive(weight=self.weight)
-        alone = bool(self.groups) != bool(self.by) or bool(self.groups and not self.answers)
-        expected = f"groups with by and answers for the question {self.name}"
-        checks.refuse(alone, expected, groups=len(self.groups))
-        both = bool(self.answers) == (self.bounds is not None)
-        expected = f"answers or bounds, one of them, for the question {self.name}"
-        checks.refuse(both, expected, answers=len(self.answers))
+        check_question(question=question.text, by=self.by, **labels)
+        domain = self.domain  # which checks how far bounds are apart
+        if question.choose is not None:
+            line = registry.line(question.choose)  # or there is no such name
+            expected = f"a mechanism for {domain.takes}, as in {question.name}"
+            checks.refuse(not line.fits(domain), expected, choose=question.choose)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What may be chosen, as it is listed."""
+        return getattr(self.question, "known", None) or ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that answers are counted by, as they are listed."""
+        listed = self.question.groups and self.question.groups.labels
+        return listed if isinstance(listed, tuple) else ()
+
+    @property
+    def by(self) -> str:
+        """What people are asked about their group."""
+        return "" if self.question.groups is None else self.question.groups.text
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers, and that of those who skip the question; a number has to be given."""
+        """The answers, and that of those who skip the question."""
         return (*self.answers, NONE) if self.answers else ()
 
     @property
@@ -103,34 +130,52 @@ class QuestionDesign:
         """The groups, and that of those who skip them."""
         return (*self.groups, NONE) if self.groups else ()
 
+    @property
+    def domain(self) -> Domain:
+        """What devices are given of it, one of several questions."""
+        if self.answers:
+            return Cells(cells(self.labels, self.group_labels))
+        bounds: Any = self.question
+        return Interval(bounds.low, bounds.high)
+
+    @property
+    def alone(self) -> Domain:
+        """The same if it is the only question, which nobody skips."""
+        why = f"{self.question.name}, as nobody skips the only one"
+        few = len(self.answers) == 1
+        checks.refuse(few, f"at least two answers to {why}", labels=",".join(self.answers))
+        few = len(self.groups) == 1
+        checks.refuse(few, f"at least two groups of {why}", groups=",".join(self.groups))
+        return Cells(cells(self.answers, self.groups)) if self.answers else self.domain
+
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
     """What is wanted of a survey; the mechanism follows, unless one is ``given``.
 
-    One of so many ``categories``, or a number between ``bounds``; or a list of ``questions``, whose
+    For one question with the data of a ``domain``; or for a list of ``questions``, whose
     mechanisms together keep the promise. ``choose`` names a mechanism; the best one is taken
-    otherwise. ``messages_cap`` above 1 lets in protocols with several messages.
+    otherwise. ``limits`` of more than one message let in protocols with several.
     """
 
     epsilon: float
     delta: float
     batches: Batches
     admission: Admission
-    categories: int | None = None
-    bounds: tuple[float, float] | None = None
-    questions: tuple[QuestionDesign, ...] = ()
+    domain: Domain | None = None
+    questions: tuple[Question, ...] = ()
     reports_per_person: int = 1
     participation: float = 1.0
-    local_epsilon_cap: float | None = None
-    messages_cap: float | None = 1.0
+    limits: Limits = NO_LIMITS
     choose: str | None = None
     given: Device | None = None
+    fields: tuple[Field, ...] = field(init=False, repr=False, compare=False)  # of a form
 
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
         checks.fraction(participation=self.participation)
+        object.__setattr__(self, "fields", tuple(map(Field, self.questions)))
         reports = checks.count(reports_per_person=self.reports_per_person)
         object.__setattr__(self, "reports_per_person", reports)
         if self.crowd < 1:
@@ -139,6 +184,11 @@ class Design:
                 f"nobody can hide {reports} reports of one person",
                 "ask for a larger minimum or fewer reports per person",
             )
+
+    @property
+    def messages(self) -> float:
+        """The most that one person may send on average."""
+        return self.limits.most(chosen=self.choose is not None)
 
     @property
     def terms(self) -> Terms:
@@ -152,38 +202,37 @@ class Design:
         return self.terms.admission.honest(self.batches.minimum, reports) // reports
 
     @cached_property
-    def plan(self) -> Plan:
+    def ranking(self) -> Ranking:
         """The planner's options for one report of a person, best (or chosen) first.
 
         Of several reports each is planned for about its share, to choose by; see ``device``.
         """
-        options = plan(
+        setting = Setting(
+            domain=cast("Domain", self.domain),
+            n=self.crowd,
             epsilon=self.epsilon / math.sqrt(self.reports_per_person),
             delta=self.terms.delta_taking_part,
-            n=self.crowd,
-            categories=self.categories,
-            bounds=self.bounds,
-            local_epsilon_cap=self.local_epsilon_cap,
-            messages_cap=self.messages_cap,
+            limits=replace(self.limits, messages=self.messages),
         )
+        options = planner.rank(setting)
         names = [each.name for each in options.options if each.name not in _IF_CHOSEN]
         best = self.choose or names[0]
-        return options if best == options.recommended.name else options.choose(best)
+        return options if best == options.recommended.name else planner.choose(options, best)
 
     @cached_property
     def device(self) -> Device:
         """What every device runs: with the least noise that keeps the promise."""
         if self.given is not None:
             return self.given
-        chosen = self.plan.randomizer
+        chosen = self.ranking.randomizer
         if self.reports_per_person == 1:
             if not chosen.several:
                 return chosen
             delta = self.terms.delta_taking_part
             made = chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
-            if self.messages_cap is not None and made.messages > self.messages_cap:
+            if made.messages > self.messages:
                 raise UnreachableTargetError(
-                    f"messages_cap={self.messages_cap:g} with {chosen.name}",
+                    f"messages={self.messages:g} with {chosen.name}",
                     f"in a survey a person sends {made.messages:.4g} messages on average",
                     f"allow more (--messages-cap {up(made.messages, 3)}), or choose another",
                 )
@@ -192,9 +241,11 @@ class Design:
         if chosen.several:
             about = self.epsilon / math.sqrt(self.reports_per_person)  # for one of the reports
             return self._searched(
-                lambda each: recalibrated(self.plan, each).randomizer, about, self.epsilon
+                lambda each: planner.recalibrated(self.ranking, each).randomizer,
+                about,
+                self.epsilon,
             )
-        most = min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL)
+        most = min(self.limits.local_epsilon or LARGEST_LOCAL, LARGEST_LOCAL)
         start = min(most, chosen.local_epsilon)
         randomizer = cast("Any", chosen)
         return self._searched(lambda each: replace(randomizer, epsilon=each), start, most)
@@ -205,31 +256,29 @@ class Design:
         if not self.questions:
             return (self.device,)
         if len(self.questions) == 1:  # nobody skips that, and it needs no name
-            (only,) = self.questions
-            choose, k = only.choose or self.choose, cells(only.answers, only.groups) or None
-            alone = replace(self, questions=(), categories=k, bounds=only.bounds, choose=choose)
+            (only,) = self.fields
+            choose = only.question.choose or self.choose
+            alone = replace(self, questions=(), domain=only.alone, choose=choose)
             return alone.devices
-        people = {
-            "n": self.crowd,
-            "local_epsilon_cap": min(self.local_epsilon_cap or LARGEST_LOCAL, LARGEST_LOCAL),
-            "messages_cap": self.messages_cap,
-        }
+        most = min(self.limits.local_epsilon or LARGEST_LOCAL, LARGEST_LOCAL)
+        limits = replace(self.limits, local_epsilon=most, messages=self.messages)
+        delta = self.terms.delta_taking_part
+        target: dict[str, Any] = {"n": self.crowd, "epsilon": self.epsilon, "delta": delta}
         parts = [
             joint.Part(
-                {
-                    "categories": cells(part.labels, part.group_labels) or None,
-                    "bounds": part.bounds,
-                    **people,
-                },
-                weight=part.weight,
+                Setting(
+                    domain=part.domain,
+                    **target,
+                    limits=limits,
+                    chosen=part.question.choose or self.choose,
+                ),
+                weight=part.question.weight,
                 rounds=self.reports_per_person,
-                choose=part.choose or self.choose,
             )
-            for part in self.questions
+            for part in self.fields
         ]
-        delta = self.terms.delta_taking_part
         made = joint.plan_together(parts, epsilon=self.epsilon, delta=delta)
-        return tuple(each.randomizer for each in made.plans)
+        return tuple(each.randomizer for each in made.rankings)
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
@@ -247,9 +296,10 @@ class Design:
         while excess(low) > 0:
             low -= _STRIDE
             if low < math.log(_SMALLEST * self.epsilon):
+                chosen = self.ranking.recommended.name
                 raise UnreachableTargetError(
                     f"epsilon={self.epsilon:g} for {self.reports_per_person} reports of one person",
-                    f"{self.plan.recommended.name} among {self.crowd} people is not private enough",
+                    f"{chosen} among {self.crowd} people is not private enough",
                     "ask for a larger minimum or fewer reports per person",
                 )
         while excess(high) <= 0:
@@ -273,18 +323,20 @@ class Design:
         """
         parts = [("", question, answers, by, groups)]
         if len(self.questions) == 1:
-            (only,) = self.questions
-            parts = [("", only.text, only.answers, only.by, only.groups)]
+            (only,) = self.fields
+            parts = [("", only.question.text, only.answers, only.by, only.groups)]
         elif self.questions:
             parts = [
-                (part.name, part.text, part.labels, part.by, part.group_labels)
-                for part in self.questions
+                (part.question.name, part.question.text, part.labels, part.by, part.group_labels)
+                for part in self.fields
             ]
         for _, text, labels, heading, listed in parts:
             check_question(question=text, answers=labels, by=heading, groups=listed)
         check_shown(name=about["name"], purpose=about["purpose"])
         questions = (
-            Question(name=name, text=text, answers=labels, by=by, groups=groups, device=device)
+            document.Question(
+                name=name, text=text, answers=labels, by=by, groups=groups, device=device
+            )
             for (name, text, labels, by, groups), device in zip(parts, self.devices, strict=True)
         )
         return Survey(

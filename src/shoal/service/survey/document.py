@@ -83,7 +83,8 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST = 253
 _FOREIGN = "xn--"
 _INSIDE = ("localhost", "local", "internal", "home.arpa")  # names of no public machine
-_THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
+# Whether a host is the machine that asks: what is sent there passes no network.
+this_machine = frozenset({"localhost", "127.0.0.1", "::1"}).__contains__
 
 
 class SurveyFileError(ShoalError):
@@ -231,11 +232,6 @@ def shortest(host: str) -> str:
     return f"::ffff:{number >> 16:x}:{number & 0xFFFF:x}"
 
 
-def this_machine(host: str) -> bool:
-    """Whether it is the machine that asks: what is sent there passes no network."""
-    return host in _THIS_MACHINE
-
-
 def public(host: str) -> bool:
     """Whether it names a machine of the open network, as far as the name tells.
 
@@ -356,7 +352,7 @@ class Question:
             named = getattr(device, "name", device)
             raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
         if device.name not in SURVEYS:
-            by_sigma = device.name in registry.BY_SIGMA
+            by_sigma = device.name in registry.LINES and registry.line(device.name).by_sigma
             tables = f" ({device.name} is for tables: shoal run)" * by_sigma
             expected = f"a mechanism of surveys{tables}: one of {', '.join(SURVEYS)}"
             raise InvalidArgumentError("device", device.name, expected)

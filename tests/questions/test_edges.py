@@ -12,21 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engines import columns as reading
-from shoal.engines.bins import UNEQUAL, Binned, Bins, worthwhile
-from shoal.engines.columns import NONE, PUBLIC_NULLS, PUBLIC_TYPE
+from shoal.engines.columns import table
 from shoal.errors import InvalidArgumentError
+from shoal.questions.edges import Edges, worthwhile
+from shoal.questions.kinds import NONE, Bins
+from shoal.questions.settled import PUBLIC_NULLS, PUBLIC_TYPE, UNEQUAL, settle
 
 JANUARY = (dt.date(2024, 1, 15), "2024-04-02")
 
 
-def binned(values, *arguments, drop_nulls=False, **more):
-    column = reading.column(pl.DataFrame({"v": values}), "v")
-    return Binned.of(column, *arguments, drop_nulls=drop_nulls, **more)
+def binned(values, bins, bounds, **more):
+    """A column in bins, as it is asked of a table."""
+    asked = Bins("v", *(bounds or ()), bins=bins, **more)
+    return settle(asked, table(pl.DataFrame({"v": values}), ["v"]))
 
 
-def codes(coded):
-    return np.concatenate(list(coded.chunks())).tolist()
+def codes(values, *arguments, **more):
+    """The bin of every value."""
+    settled = binned(values, *arguments, **more)
+    inputs = table(pl.DataFrame({"v": values}), ["v"]).inputs(settled)
+    return np.concatenate(list(inputs.chunks())).tolist()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def codes(coded):
     ],
 )
 def test_bins_are_named_after_what_is_in_them(bins, bounds, labels):
-    assert Bins.of(bins, bounds, n=10).labels == labels
+    assert Edges.of(bins, bounds, n=10).labels == labels
 
 
 def test_only_columns_of_integers_have_bins_of_whole_numbers():
@@ -63,14 +68,14 @@ def test_only_columns_of_integers_have_bins_of_whole_numbers():
 
 def test_values_outside_are_in_the_end_bins_and_no_values_in_none():
     values = [None, float("nan"), -5.0, 0.0, 9.999, 10.0, 19.0, 20.0, 1e9, math.inf]
-    assert codes(binned(values, 2, (0.0, 20.0))) == [2, 2, 0, 0, 0, 1, 1, 1, 1, 1]
-    dropped = binned(values, 2, (0.0, 20.0), drop_nulls=True)
+    assert codes(values, 2, (0.0, 20.0)) == [2, 2, 0, 0, 0, 1, 1, 1, 1, 1]
+    dropped = binned(values, 2, (0.0, 20.0), missing="drop")
     assert (dropped.n, dropped.labels) == (8, ("[0, 10)", "[10, 20]"))
-    assert codes(dropped) == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert codes(values, 2, (0.0, 20.0), missing="drop") == [0, 0, 0, 1, 1, 1, 1, 1]
     assert PUBLIC_NULLS in dropped.notes
     assert "outside the bounds" in dropped.notes[0]
     text = [" 3 ", "x", "", None, "1e1", "nan", "19.5"]
-    assert codes(binned(text, 2, (0, 20))) == [0, 2, 2, 2, 1, 2, 1]
+    assert codes(text, 2, (0, 20)) == [0, 2, 2, 2, 1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +93,9 @@ def test_values_outside_are_in_the_end_bins_and_no_values_in_none():
     ids=["dates", "moments", "text"],
 )
 def test_dates_are_counted_by_the_calendar(values):
-    coded = binned(values, "month", ("2024-01-01", "2024-02-29"))
-    assert codes(coded) == [0, 0, 1, 2]
-    assert coded.bins.span(0, 1) == ("2024-01-01", "2024-02-29")
+    bounds = ("2024-01-01", "2024-02-29")
+    assert codes(values, "month", bounds) == [0, 0, 1, 2]
+    assert binned(values, "month", bounds).edges.span(0, 1) == ("2024-01-01", "2024-02-29")
 
 
 @given(
@@ -99,10 +104,11 @@ def test_dates_are_counted_by_the_calendar(values):
     st.sampled_from([(0, 100), (0.0, 100.0), (-7, 13), (0.1, 0.7)]),
 )
 def test_every_number_is_in_the_bin_whose_edges_are_around_it(values, count, bounds):
-    coded = binned([float(value) for value in values], count, bounds)
-    edges = np.array(coded.bins.edges)
-    assert (len(coded.bins), edges[0], edges[-1]) == (count, *bounds)
-    for value, code in zip(values, codes(coded), strict=True):
+    numbers = [float(value) for value in values]
+    bins = binned(numbers, count, bounds).edges
+    edges = np.array(bins.edges)
+    assert (len(bins), edges[0], edges[-1]) == (count, *bounds)
+    for value, code in zip(values, codes(numbers, count, bounds), strict=True):
         inside = min(max(float(value), edges[0]), edges[-1])
         assert edges[code] <= inside
         assert inside < edges[code + 1] or code == count - 1
@@ -111,7 +117,7 @@ def test_every_number_is_in_the_bin_whose_edges_are_around_it(values, count, bou
 @given(st.integers(-30, 30), st.integers(1, 200), st.data())
 def test_whole_numbers_are_split_as_evenly_as_can_be(low, span, data):
     count = data.draw(st.integers(2, span + 1))
-    bins = Bins.of(count, (low, low + span), n=1)
+    bins = Edges.of(count, (low, low + span), n=1)
     sizes = np.diff(bins.edges)
     assert (len(bins), bins.span(0, count - 1)) == (count, (low, low + span))
     assert sizes.min() >= 1
@@ -129,7 +135,7 @@ def test_whole_numbers_are_split_as_evenly_as_can_be(low, span, data):
 def test_automatic_bins_depend_on_people_epsilon_and_bounds(n, epsilon, line):
     low, span = line
     most = worthwhile(n, epsilon)
-    bins = Bins.of("auto", (low, low + span), n=n, epsilon=epsilon)
+    bins = Edges.of("auto", (low, low + span), n=n, epsilon=epsilon)
     assert (bins.edges[0], bins.span(0, len(bins) - 1)[1]) == (low, low + span)
     assert 2 <= len(bins) <= most + 2  # round widths, cut off at both ends
     widths = np.diff(bins.edges)[1:-1]
@@ -140,12 +146,12 @@ def test_automatic_bins_balance_noise_and_width():
     assert worthwhile(500, 1.0) == 16
     assert worthwhile(10, 0.1) == 4
     assert worthwhile(10**6, 1.0) == 100
-    assert Bins.of("auto", (0, 100), n=500, epsilon=1.0).labels[:2] == ("0–9", "10–19")
-    assert Bins.of("auto", (0, 3), n=500, epsilon=1.0).labels == ("0", "1", "2", "3")
-    even = Bins.of("auto", (-50, 50), n=5000, epsilon=1.0)
+    assert Edges.of("auto", (0, 100), n=500, epsilon=1.0).labels[:2] == ("0–9", "10–19")
+    assert Edges.of("auto", (0, 3), n=500, epsilon=1.0).labels == ("0", "1", "2", "3")
+    even = Edges.of("auto", (-50, 50), n=5000, epsilon=1.0)
     assert (even.labels[0], even.labels[-2:]) == ("-50–-49", ("48–49", "50"))
-    assert Bins.of("auto", (-50, 49), n=5000, epsilon=1.0).labels[-1] == "48–49"
-    years = Bins.of("auto", ("2020-01-01", "2023-12-31"), n=5000, epsilon=1.0)
+    assert Edges.of("auto", (-50, 49), n=5000, epsilon=1.0).labels[-1] == "48–49"
+    years = Edges.of("auto", ("2020-01-01", "2023-12-31"), n=5000, epsilon=1.0)
     assert (years.labels[0], len(years)) == ("2020-01", 48)
 
 
@@ -187,7 +193,7 @@ def test_automatic_bins_balance_noise_and_width():
 )
 def test_bins_that_make_no_sense_are_refused(bins, bounds, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        Bins.of(bins, bounds, n=100)
+        Edges.of(bins, bounds, n=100)
 
 
 @pytest.mark.parametrize(
@@ -205,18 +211,18 @@ def test_columns_of_something_else_are_refused(values, bins, bounds):
 
 
 def test_ranges_are_of_whole_bins():
-    whole, real = Bins.of(20, (0, 100), n=1), Bins.of(4, (0.0, 1.0), n=1)
+    whole, real = Edges.of(20, (0, 100), n=1), Edges.of(4, (0.0, 1.0), n=1)
     assert whole.range(20, 39) == (4, 7)
     assert whole.range(95, "100") == (19, 19)
     assert real.range(0.25, 1) == (1, 3)
     assert (real.words(1, 2), real.label(1, 2)) == ("0.25 to below 0.75", "[0.25, 0.75)")
     assert (real.words(1, 3), real.label(1, 3)) == ("0.25 to 1", "[0.25, 1]")
     assert (whole.words(4, 7), whole.label(4, 7)) == ("20 to 39", "20–39")
-    ages = binned(["15", "64.5"], [0, 15, 65, 120], None).bins
+    ages = binned(["15", "64.5"], [0, 15, 65, 120], None).edges
     assert ages.range(15, 65) == (1, 1)
     with pytest.raises(InvalidArgumentError, match="the nearest is 15 to below 65"):
         ages.range(15, 64)
-    days = Bins.of("month", JANUARY, n=1)
+    days = Edges.of("month", JANUARY, n=1)
     assert days.range("2024-02-01", dt.date(2024, 3, 31)) == (1, 2)
     for bins, wrong in (
         (whole, (20, 40)),

@@ -1,9 +1,7 @@
-"""Public bins of numbers and dates, in their natural order, and columns that are counted in them.
+"""Edges: neighbouring bins of numbers or dates, in their natural order.
 
-Bins are fixed before anybody reports: edges as they are given, so many equal ones between public
-bounds, or as many as the number of people and epsilon are worth. The data decides nothing, but for
-the type of a column whose bounds are written as whole numbers: a note calls that public. Text may
-hold any number, so that its bins are of real ones.
+They are fixed before anybody reports: edges as they are given, so many equal bins between public
+bounds, or as many as the number of people and epsilon are worth.
 """
 
 from __future__ import annotations
@@ -14,36 +12,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.engines.columns import (
-    NONE,
-    PUBLIC_NULLS,
-    PUBLIC_TYPE,
-    Categorical,
-    Column,
-    as_number,
-    people,
-)
 from shoal.errors import InvalidArgumentError
-from shoal.mechanisms import registry
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Place = int | float | str | date
 Binning = int | str | Sequence[Place] | npt.NDArray[Any]
 Quantiles = float | Sequence[float]
 Ranges = Sequence[tuple[Place, Place]]
 
-CLAMPED = "{} outside the bounds count in the first or the last bin"
-UNEQUAL = "bins are not equally wide: they hold {} to {} whole numbers each"
 CALENDAR = ("day", "week", "month")
 MOST_BINS = 10_000
 FEWEST, MOST_AUTOMATIC = 4, 100
@@ -53,7 +36,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Bins:
+class Edges:
     """Neighbouring intervals: from an edge up to, but not including, the next one.
 
     Args:
@@ -64,7 +47,7 @@ class Bins:
         dates: Whether edges are days since 1970.
 
     Example:
-        >>> Bins.of(4, (0, 100), n=1000).labels
+        >>> Edges.of(4, (0, 100), n=1000).labels
         ('0–24', '25–49', '50–74', '75–100')
     """
 
@@ -82,16 +65,16 @@ class Bins:
         n: int,
         epsilon: float | None = None,
         real: bool = False,
-    ) -> Bins:
+    ) -> Edges:
         """The bins that are asked for.
 
         ``bins`` is how many, the edges, "auto", or "day", "week" or "month" of dates. Bounds and
         edges written as whole numbers make bins of whole numbers, unless the column's may be
         ``real``.
 
-        >>> Bins.of(4, (0, 100), n=1000).labels
+        >>> Edges.of(4, (0, 100), n=1000).labels
         ('0–24', '25–49', '50–74', '75–100')
-        >>> Bins.of(4, (0.0, 1.0), n=1000).labels
+        >>> Edges.of(4, (0.0, 1.0), n=1000).labels
         ('[0, 0.25)', '[0.25, 0.5)', '[0.5, 0.75)', '[0.75, 1]')
         """
         edges: list[float] | None = None
@@ -131,7 +114,7 @@ class Bins:
         return cls._between(numbers, whole=whole, dates=dates)
 
     @classmethod
-    def _automatic(cls, low: float, high: float, most: int, *, whole: bool, dates: bool) -> Bins:
+    def _automatic(cls, low: float, high: float, most: int, *, whole: bool, dates: bool) -> Edges:
         """At most so many bins of a round width, cut at the bounds."""
         span = high - low + whole
         if dates and span > most:
@@ -151,7 +134,7 @@ class Bins:
         return cls._between(edges, whole=whole, dates=dates)
 
     @classmethod
-    def _calendar(cls, unit: str, first: int, last: int) -> Bins:
+    def _calendar(cls, unit: str, first: int, last: int) -> Edges:
         """Days, weeks (from Monday on) or months that hold all days from the first to the last."""
         day, edges = date.fromordinal(first + _EPOCH), list[date]()
         if unit == "week":
@@ -170,7 +153,7 @@ class Bins:
         return cls(places, labels, whole=True, dates=True)
 
     @classmethod
-    def _between(cls, edges: Sequence[float], *, whole: bool, dates: bool) -> Bins:
+    def _between(cls, edges: Sequence[float], *, whole: bool, dates: bool) -> Edges:
         """Bins between edges, whose last one includes the last edge."""
         places = [float(edge) for edge in edges]
         if whole:
@@ -244,29 +227,6 @@ class Bins:
         """The least and the largest value from one bin to another."""
         return self.shown(self.edges[first]), self.shown(self.edges[last + 1] - self.whole)
 
-    def values(self, name: str, kind: pl.DataType, column: str) -> pl.Expr:
-        """What a column holds, as places; null where there is none."""
-        import polars as pl
-
-        value = _as_day(name, kind, column) if self.dates else as_number(name, kind, column)
-        return value.cast(pl.Float64)
-
-    def code(self, name: str, kind: pl.DataType, column: str, *, drop_nulls: bool) -> pl.Expr:
-        """The number of a value's bin, one more than the last where there is no value, or null."""
-        import polars as pl
-
-        inner, none = np.array(self.edges[1:-1]), len(self)
-
-        def numbers(values: pl.Series) -> pl.Series:
-            places = values.to_numpy()  # not-a-number where there is none
-            codes = np.searchsorted(inner, places, side="right")
-            codes[np.isnan(places)] = none
-            return pl.Series(codes)
-
-        value = self.values(name, kind, column)
-        codes = value.map_batches(numbers, return_dtype=pl.Int64, is_elementwise=True)
-        return pl.when(codes < none).then(codes) if drop_nulls else codes
-
 
 def worthwhile(n: int, epsilon: float) -> int:
     """How many bins n people and ε are worth, whatever the data.
@@ -328,6 +288,15 @@ def _place(value: object) -> float | date | None:
     return number if abs(number) <= checks.LARGEST_RANGE else None  # NaN is not
 
 
+def written_whole(places: Sequence[Place]) -> bool:
+    """Whether all of them are whole numbers, as they are written.
+
+    >>> written_whole((0, "7")), written_whole((0, 7.0)), written_whole(("2024-01-01", 7))
+    (True, False, False)
+    """
+    return all(isinstance(_place(each), int) for each in places)
+
+
 def _equal(low: float, high: float, bins: int, *, whole: bool) -> list[float]:
     """The edges of so many bins, of whole numbers as equal as they can be."""
     if not whole:
@@ -353,108 +322,3 @@ def written(value: float | str) -> str:
 
 def _day(place: int) -> str:
     return date.fromordinal(place + _EPOCH).isoformat()
-
-
-def _as_day(name: str, kind: pl.DataType, column: str) -> pl.Expr:
-    """Dates, moments or text that begins with a date as days since 1970; null for other text."""
-    import polars as pl
-
-    value = pl.col(name)
-    if kind == pl.String:
-        value = value.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-    elif kind == pl.Datetime:
-        value = value.dt.date()
-    elif kind != pl.Date:
-        raise InvalidArgumentError("column", column, f"a column of dates (not of {kind})")
-    return value.cast(pl.Int32)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Binned(Categorical):
-    """A column of numbers or dates, each in one of ``bins``; the rest has none."""
-
-    bins: Bins
-
-    @classmethod
-    def of(
-        cls,
-        column: Column,
-        bins: Binning,
-        bounds: Sequence[Place] | None = None,
-        *,
-        drop_nulls: bool,
-        epsilon: float | None = None,
-    ) -> Binned:
-        """The bins and, unless rows without a value are left out, one more for these."""
-        rows, _ = column.size() if isinstance(bins, str) else (1, 0)
-        kind = column.kind()
-        # What text holds is not public: any number, as the type of decimals says too.
-        made = Bins.of(bins, bounds, n=rows, epsilon=epsilon, real=not kind.is_integer())
-        values = partial(made.values, column=column.name)
-        values(column.name, column.kind())  # refuses columns of something else
-        rows, nulls = column.valued(values) if drop_nulls else column.size()
-        n = people(column.name, rows, nulls, drop_nulls=drop_nulls)
-        labels = (*made.labels, *[NONE] * (not drop_nulls))
-        what = "dates" if made.dates else "numbers"
-        given: Any = bins
-        ends: Any = bounds if np.ndim(given) == 0 else given
-        # Bins then follow the type, and one missing value makes floats of a column of pandas.
-        typed = kind.is_numeric() and all(isinstance(_place(each), int) for each in ends)
-        widths = [int(high - low) for low, high in pairwise(made.edges)]
-        uneven = made.whole and not made.dates and np.ndim(given) == 0 and len(set(widths)) > 1
-        unequal = [UNEQUAL.format(min(widths), max(widths))] * uneven
-        public = *[PUBLIC_TYPE] * typed, *[PUBLIC_NULLS] * drop_nulls
-        return cls(
-            name=column.name,
-            n=n,
-            labels=labels,
-            notes=(CLAMPED.format(what), *unequal, *public),
-            question={"categories": len(labels)},
-            family=partial(registry.family, k=len(labels)),
-            source=column,
-            known=len(made),
-            none=None if drop_nulls else len(made),
-            bins=made,
-        )
-
-    def with_statistics(self, quantiles: Quantiles | None, ranges: Ranges | None) -> Binned:
-        """The same, of which these quantiles and counts of ranges are wanted."""
-        expected = "quantiles strictly between 0 and 1, such as 0.25, 0.5, 0.75"
-        levels: Any = () if quantiles is None else np.atleast_1d(np.asarray(quantiles))
-        known = all(isinstance(each, np.number) and 0 < each < 1 for each in levels)
-        checks.refuse(not known, expected, quantiles=quantiles)
-        pairs = [] if ranges is None else list(ranges)
-        paired = [each for each in pairs if np.shape(np.asarray(each)) == (2,)]
-        expected = "ranges (first, last), such as (18, 64)"
-        checks.refuse(len(paired) < len(pairs), expected, ranges=ranges)
-        return replace(
-            self,
-            quantiles=tuple(sorted({float(each) for each in levels})),
-            ranges=tuple(self.bins.range(*pair) for pair in pairs),
-        )
-
-    def grouped(self, size: int) -> Binned:
-        """The same column, in bins that hold so many of these."""
-        if size == 1:
-            return self
-        edges = (*self.bins.edges[:-1:size], self.bins.edges[-1])
-        names = self.bins.labels
-        labels = tuple(f"{names[i]} …" for i in range(0, len(names), size))
-        answers = (*labels, *self.labels[self.known :])
-        return replace(
-            self,
-            labels=answers,
-            question=self.question | {"categories": len(answers)},
-            family=partial(registry.family, k=len(answers)),
-            known=len(labels),
-            none=None if self.none is None else len(labels),
-            bins=replace(self.bins, edges=edges, labels=labels),
-        )
-
-    def code(self, name: str, kind: pl.DataType) -> pl.Expr:
-        """The number of a value's bin."""
-        return self.bins.code(name, kind, self.name, drop_nulls=self.none is None)
-
-    def size(self) -> tuple[int, int]:
-        """All rows, and those without a value."""
-        return self.source.valued(partial(self.bins.values, column=self.name))
