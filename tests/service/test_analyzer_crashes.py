@@ -99,6 +99,17 @@ class _Unacknowledged:
         self.acknowledge, self.keys = shuffler.acknowledge, shuffler.keys
 
 
+def test_a_process_killed_after_the_last_step_leaves_no_claim(analyzer, monkeypatch):
+    """Nobody takes up a batch that is done, so nobody else would clear its owner."""
+    survey = analyzer.asking()
+    analyzer.send(survey, VALUES)
+    monkeypatch.setattr(Leases, "release", lambda *_args, **_rows: None)
+    analyzer.collect(survey)
+    assert_published_once(analyzer, survey)
+    (row,) = rows(analyzer, schema.collections)
+    assert (row.owner, row.lease_until) == (None, None)
+
+
 def test_racing_processes_publish_once(analyzer, others):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)

@@ -171,8 +171,9 @@ def test_steps_are_taken_once_and_in_order(analyzer):
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
         store.results.publish(debited, {"batch": FIRST})
     assert len(store.ledger.entries(survey.id)) == len(documents_of(store, survey)) == 1
-    assert store.collections.move(published, schema.PUBLISHED, acknowledged=1).finished
     assert store.collections.claim(published) is None, "still ours"
+    finished = store.collections.move(published, schema.PUBLISHED, acknowledged=1)
+    assert (finished.finished, finished.owner) == (True, None)
 
 
 def test_many_tags_at_once(analyzer, monkeypatch):

@@ -117,7 +117,7 @@ class Collection:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do but what an operator decides."""
-        return self.state == REFUSED or (self.state in (PUBLISHED, HELD) and self.acknowledged)
+        return _is_finished(self.state, acknowledged=self.acknowledged)
 
     @property
     def counts(self) -> tuple[Counts, ...]:
@@ -213,11 +213,15 @@ class Collections:
     def move_in(
         self, connection: sa.Connection, collection: Collection, state: str, **values: object
     ) -> Collection:
-        """The same, in a transaction that does more."""
+        """The same, in a transaction that does more; the last step ends the owner's lease, too."""
         mine = (collections.c.state == collection.state, collections.c.owner == collection.owner)
         query = collections.update().where(_is(collection.survey, collection.batch), *mine)
-        until = self.leases.until(self.lease)
-        changed = {"lease_until": until, **values, "state": state}
+        acknowledged = bool(values.get("acknowledged", collection.acknowledged))
+        if _is_finished(state, acknowledged=acknowledged):
+            lease: Mapping[str, object] = FREE  # or nobody would clear the owner who dies here
+        else:
+            lease = {"lease_until": self.leases.until(self.lease)}
+        changed = {**lease, **values, "state": state}
         if connection.execute(query.values(changed)).rowcount != 1:
             raise LeaseLostError(f"batch {collection.batch}")
         return _read(connection, collection.survey, collection.batch)
@@ -279,6 +283,10 @@ class Collections:
         return frozenset(
             row.key for row in rows if row.state == RECEIVED or now <= ends[row.survey] + LATEST
         )
+
+
+def _is_finished(state: str, *, acknowledged: bool) -> bool:
+    return state == REFUSED or (state in (PUBLISHED, HELD) and acknowledged)
 
 
 def _is(survey: int, batch: str) -> sa.ColumnElement[bool]:
