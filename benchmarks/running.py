@@ -39,7 +39,7 @@ import argparse, json, resource, sys, time
 start = time.perf_counter()
 import shoal
 from shoal.questions.kinds import KINDS
-from shoal.report import result
+from shoal.results import result
 result.time = argparse.Namespace(perf_counter=time.process_time)  # stages by processor time
 asked = json.loads(sys.argv[2])
 question = KINDS[asked["kind"]].from_dict(asked)

@@ -26,7 +26,7 @@ LAYERS = (
     ("network", "engines"),
     ("estimate",),
     ("planning", "testing", "learning", "auditing", "sealing"),
-    ("report",),
+    ("results",),
     ("open_answers",),
     ("pipeline",),
     ("service",),

@@ -17,7 +17,7 @@ from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Bins, Choice, Choices, Find, Groups, Number, Text, Vector
 from shoal.questions.settled import PUBLIC_GROUPS, PUBLIC_LIST, settle
 from shoal.questions.terms import Person
-from shoal.report.groups import GroupedResult
+from shoal.results.groups import GroupedResult
 
 PEOPLE = {  # region, vote: how many
     ("north", "yes"): 700,

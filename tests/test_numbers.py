@@ -18,7 +18,7 @@ from shoal.questions.kinds import Bins, Number
 from shoal.questions.settled import settle
 from shoal.questions.terms import Limits, Named
 from shoal.randomness import simulated
-from shoal.report import charts
+from shoal.results import charts
 
 N = 20_000
 GENERATOR = np.random.default_rng(1)

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal import report
+from shoal import results as report
 from shoal.randomness import simulated
-from shoal.report.charts import Axis
-from shoal.report.result import ColumnResult
+from shoal.results.charts import Axis
+from shoal.results.result import ColumnResult
 from shoal.values import Estimate, MeanEstimate
 
 VOID = {"meta", "line", "rect", "circle", "path"}

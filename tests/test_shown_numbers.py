@@ -11,8 +11,8 @@ import pytest
 import shoal
 from factories import example
 from shoal.explain.text import down, measured, up
-from shoal.report.charts import Item
-from shoal.report.result import ColumnResult, Result
+from shoal.results.charts import Item
+from shoal.results.result import ColumnResult, Result
 from shoal.service.survey.promise import if_made_up
 from shoal.service.survey.summary import document as summary
 from shoal.service.survey.words import promise_document, sentences

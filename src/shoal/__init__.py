@@ -46,7 +46,7 @@ _HOMES = {
         "mechanisms.hashing": "LocalHashing",
         "mechanisms.response": "HadamardResponse ProjectiveGeometryResponse RandomizedResponse",
         "mechanisms.vectors": "PrivUnit PrivUnitG",
-        "report.result": "Result",
+        "results.result": "Result",
         "service.client": "AsyncClient Client",
         "service.survey": "Survey",
         "values": "Batch Counts Envelopes Estimate MeanEstimate VectorEstimate",

@@ -64,7 +64,7 @@ from shoal.questions.terms import Crowd as Crowd
 from shoal.questions.terms import Limits as Limits
 from shoal.questions.terms import Named as Named
 from shoal.questions.terms import Person as Person
-from shoal.report.result import Result as Result
+from shoal.results.result import Result as Result
 from shoal.service.client import AsyncClient as AsyncClient
 from shoal.service.client import Client as Client
 from shoal.service.survey import Survey as Survey

@@ -35,8 +35,8 @@ from shoal.questions.kinds import Text
 from shoal.questions.settled import Spelled
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
 from shoal.randomness import Randomness, source
-from shoal.report.charts import Item
-from shoal.report.result import (
+from shoal.results.charts import Item
+from shoal.results.result import (
     ColumnResult,
     Result,
     Stages,

@@ -24,7 +24,7 @@ from shoal.questions.kinds import NONE, OTHER, Choice, Question, Text
 from shoal.questions.settled import Members, Settled, settle
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, Named, Person, require
 from shoal.randomness import Randomness, source
-from shoal.report.result import ColumnResult, Result, Stages, remarks
+from shoal.results.result import ColumnResult, Result, Stages, remarks
 
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
@@ -539,16 +539,16 @@ def result_of(task: Task, part: Part) -> ColumnResult:
         "order": settled.order,
     }
     if scheme.means:
-        from shoal.report.means import MeansResult
+        from shoal.results.means import MeansResult
 
         return MeansResult.of(settled, cast("Rounded", scheme), **fields)
     if settled.scores:
-        from shoal.report.result import Scored
+        from shoal.results.result import Scored
 
         groups = ("mean",) if settled.groups is None else settled.groups.labels
         fields["scored"] = Scored(settled.cells_of_means, settled.scores, groups)
     if settled.groups is not None and settled.answers is not None:
-        from shoal.report.groups import GroupedResult
+        from shoal.results.groups import GroupedResult
 
         return GroupedResult(
             by=settled.groups.name,

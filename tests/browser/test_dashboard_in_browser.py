@@ -10,8 +10,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 import shoal
-from shoal.report import html
-from shoal.report.result import ColumnResult, Result
+from shoal.results import html
+from shoal.results.result import ColumnResult, Result
 from shoal.values import Estimate
 from shoal.web import assets
 from shoal.web.rendering import templates

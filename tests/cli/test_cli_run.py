@@ -15,7 +15,7 @@ import command_kit
 import shoal
 from shoal.cli import render
 from shoal.cli.options import RefusedError
-from shoal.report.charts import Axis, Item
+from shoal.results.charts import Axis, Item
 
 ROWS = 4000
 COLORS = ["red"] * 5 + ["green"] * 3 + ["blue"] * 2
@@ -537,7 +537,7 @@ def test_an_output_that_fails_takes_the_others_with_it(run, desk, before, monkey
         path.write_text("half of it")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("shoal.report.result.Result.to_csv", fails)
+    monkeypatch.setattr("shoal.results.result.Result.to_csv", fails)
     refused = run(COLOR, "--epsilon 1 --report out.html --csv out.csv").refusal()
     assert refused == "cannot write to out.csv: No space left on device"
     assert {path.name: path.read_bytes() for path in desk.iterdir()} == before

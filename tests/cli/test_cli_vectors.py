@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from shoal.cli import render
-from shoal.report.charts import Axis, Item
+from shoal.results.charts import Axis, Item
 
 ROWS = 3000
 MEAN = {"x": 1.0, "y": -2.0, "z": 0.5}

@@ -23,7 +23,7 @@ from shoal.network.graph import Graph
 from shoal.network.walk import Walk
 from shoal.network.walk_table import table
 from shoal.randomness import simulated
-from shoal.report import finite
+from shoal.results import finite
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring
 from shoal.service.ops import backup

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-    from shoal.report.result import Result
+    from shoal.results.result import Result
     from shoal.values import Estimate
 
 REPORT = "shoal-report.html"

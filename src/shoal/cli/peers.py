@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from shoal.report.result import ColumnResult
+    from shoal.results.result import ColumnResult
     from shoal.service.peers.accounting import PeerCollection
     from shoal.values import Array, Estimate
 
@@ -114,7 +114,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.mechanisms.registry import family, line
     from shoal.network.generators import random_regular
     from shoal.questions.settled import PUBLIC
-    from shoal.report.result import ColumnResult
+    from shoal.results.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.accounting import collect, hops_in_time
 

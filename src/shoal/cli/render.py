@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from shoal.cli.options import Options
     from shoal.cli.run import RunOptions
     from shoal.open_answers import OpenResult
-    from shoal.report.charts import Axis, Item, Panel
-    from shoal.report.result import ColumnResult, Result
+    from shoal.results.charts import Axis, Item, Panel
+    from shoal.results.result import ColumnResult, Result
 
 WIDEST = 100
 _QUIET_SECONDS = 2.0  # without a bar
@@ -79,7 +79,7 @@ def answer_brief(options: RunOptions, result: Result | OpenResult, *written: Pat
         values = result.to_dict() if options.json else None
         answer(options, values, result.document(table=False), *written)
         return
-    from shoal.report.result import brief
+    from shoal.results.result import brief
 
     page = console()
     for sentence in result.findings:
@@ -213,7 +213,7 @@ def show_result(result: Result | OpenResult) -> None:
 
 def show_charts(result: Result | OpenResult) -> None:
     """Print what was estimated."""
-    from shoal.report.result import Result
+    from shoal.results.result import Result
 
     page = console()
     if result.contains_truth:
@@ -280,7 +280,7 @@ def bars(
     from rich.text import Text
 
     from shoal.explain.text import measured, number
-    from shoal.report.charts import Axis, axis_of
+    from shoal.results.charts import Axis, axis_of
 
     shown, signed = rows[:most], what != "answers"
     narrow = console().width < NARROW
@@ -337,7 +337,7 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
 def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """Solid up to the lower limit, shaded up to the upper one.
 
-    >>> from shoal.report.charts import Axis, Item
+    >>> from shoal.results.charts import Axis, Item
     >>> row = Item("red", 5.0, 4.0, 6.0)
     >>> bar(row, Axis(0.0, 10.0), width=10)
     '████▒▒'
@@ -355,7 +355,7 @@ def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[Rend
     from rich.text import Text
 
     from shoal.explain.text import number
-    from shoal.report.charts import Axis
+    from shoal.results.charts import Axis
 
     value, interval = mean.cells
     yield Text("")
@@ -375,7 +375,7 @@ def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[Rend
 def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """The interval of a coordinate, its mean in it, and zero.
 
-    >>> from shoal.report.charts import Axis, Item
+    >>> from shoal.results.charts import Axis, Item
     >>> row = Item("x", 5.0, 4.0, 6.0)
     >>> interval(row, Axis(0.0, 10.0), width=11)
     '┊   ━●━    '

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shoal.planning import Plan
     from shoal.questions.edges import Place
     from shoal.questions.kinds import Question
-    from shoal.report.result import Result
+    from shoal.results.result import Result
 
 _WHERE = "Where it is computed"
 _CHOSEN = ("choose", "messages_cap", "each")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from shoal.report.charts import Axis, counted
-from shoal.report.result import ColumnResult
+from shoal.results.charts import Axis, counted
+from shoal.results.result import ColumnResult
 from shoal.web.snapshot import Answer
 
 HOUR, DAY = 3600, 86_400

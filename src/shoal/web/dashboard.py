@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shoal.errors import ShoalError
-from shoal.report.charts import Chart
-from shoal.report.result import ColumnResult
+from shoal.results.charts import Chart
+from shoal.results.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.results import ResultCache, Version

@@ -13,8 +13,8 @@ from typing import Any, Literal, cast
 
 from shoal.explain import plots
 from shoal.explain.text import finite, plain, up
-from shoal.report.charts import SHOWN, items
-from shoal.report.result import Result, in_table, statement
+from shoal.results.charts import SHOWN, items
+from shoal.results.result import Result, in_table, statement
 from shoal.service.analyzer.results import FRACTION, SIZE, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate

@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from shoal.explain import rendering
 from shoal.explain.text import duration
-from shoal.report.charts import counted
-from shoal.report.result import TEMPLATES, sentences
+from shoal.results.charts import counted
+from shoal.results.result import TEMPLATES, sentences
 from shoal.service.analyzer.decode import REASONS
 from shoal.service.http import requests
 from shoal.service.keyring.words import coming

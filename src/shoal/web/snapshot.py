@@ -16,9 +16,9 @@ from operator import itemgetter
 
 from shoal.errors import ShoalError
 from shoal.estimate import top
-from shoal.report.charts import LEVEL, Item, items
-from shoal.report.groups import GroupedResult
-from shoal.report.result import ColumnResult, Result
+from shoal.results.charts import LEVEL, Item, items
+from shoal.results.groups import GroupedResult
+from shoal.results.result import ColumnResult, Result
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection
 from shoal.service.analyzer.ledger import guaranteed

@@ -28,7 +28,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.report.result import ColumnResult, Result, harmless, in_table
+from shoal.results.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
 from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
@@ -448,7 +448,7 @@ def column(
     }
     if not question.groups:
         return ColumnResult(**fields)
-    from shoal.report.groups import GroupedResult
+    from shoal.results.groups import GroupedResult
 
     by, groups, answers = question.by, question.groups, question.answers
     return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)

@@ -28,8 +28,8 @@ from shoal.explain.rendering import environment, render
 from shoal.explain.text import down, factor, finite, measured, plain, plural, up, visible
 from shoal.explain.views import Tabular
 from shoal.mechanisms.base import Device
-from shoal.report import charts
-from shoal.report.charts import Chart, counted
+from shoal.results import charts
+from shoal.results.charts import Chart, counted
 from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from shoal.values import AnyEstimate, Array, MeanEstimate, VectorEstimate
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee
     from shoal.questions.edges import Edges
-    from shoal.report.result import ColumnResult
+    from shoal.results.result import ColumnResult
 
 SHOWN = 40
 LEVEL = 0.95

@@ -8,7 +8,7 @@ be believed for that, and how it was done. The same guarantee is in it for progr
 from __future__ import annotations
 
 from shoal.explain.text import finite
-from shoal.report.result import ColumnResult, Result, statement
+from shoal.results.result import ColumnResult, Result, statement
 
 html = Result.to_html  # of a result
 

@@ -14,8 +14,8 @@ from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.questions.edges import Edges
-from shoal.report.charts import LEVEL, Item, Kind, Panel, counted
-from shoal.report.result import ColumnResult, mean_words
+from shoal.results.charts import LEVEL, Item, Kind, Panel, counted
+from shoal.results.result import ColumnResult, mean_words
 from shoal.values import Estimate, Record
 
 

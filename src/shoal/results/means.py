@@ -18,8 +18,8 @@ from shoal.explain.text import whole
 from shoal.planning.schemes import Rounded
 from shoal.questions.kinds import spelled
 from shoal.questions.settled import Settled
-from shoal.report.charts import Item, Kind, counted
-from shoal.report.result import ColumnResult
+from shoal.results.charts import Item, Kind, counted
+from shoal.results.result import ColumnResult
 from shoal.values import Estimate, Record
 
 if TYPE_CHECKING:
