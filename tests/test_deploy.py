@@ -278,7 +278,8 @@ def test_every_timer_has_its_unit(path):
 @pytest.mark.parametrize("side", SIDES)
 def test_two_operators_install_the_units_and_places_that_they_use(side):
     """What the page enables or writes to was made in its first step, from files that there are."""
-    page = text_files()[Path("docs/operate/two-operators.md")]
+    first = text_files()[Path("docs/operate/install.md")]
+    page = first + text_files()[Path("docs/operate/two-operators.md")]
     typed = re.findall(rf"^{side}\$ (.+)$", page.replace("\\\n>", ""), re.MULTILINE)
     copied = re.findall(r"\bsystemd/(shoal\S+)", " ".join(typed))
     installed = {path.name for name in copied for path in (DEPLOY / "systemd").glob(name)}
@@ -287,7 +288,6 @@ def test_two_operators_install_the_units_and_places_that_they_use(side):
     for name in (word for line in enabled for word in line.split()[4:]):
         file = re.sub(r"@\w+\.timer", "@.timer", name)
         assert (file if "@" in file else f"{file}.service") in installed
-    first = page.partition("## 2.")[0]
     for place in ("/etc/shoal", f"/var/lib/shoal-{side}", f"/var/backups/shoal-{side}"):
         assert re.search(rf"^{side}\$ sudo install -d .*{place}\b", first, re.MULTILINE), place
 
@@ -389,7 +389,8 @@ def test_alerts_are_about_figures_that_there_are():
         assert rule["expr"].count("(") == rule["expr"].count(")")
         for figure in re.findall(r"shoal_(\w+)", rule["expr"]):
             assert f'"{figure.removesuffix("_total")}"' in source, figure
-    told = text_files()[Path("docs/operate/monitoring.md")]
+    pages = ("docs/operate/incidents.md", "docs/operate/incidents-analyzer.md")
+    told = "".join(text_files()[Path(page)] for page in pages)
     assert [name for name in names if f"`{name}`" not in told] == []
     _asked("promtool", "check", "rules", "prometheus-rules.yaml")
 

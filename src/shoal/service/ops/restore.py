@@ -9,7 +9,7 @@ not release a report a second time among others: what it still waited with may h
 since, and then it is given up, because the difference between two releases is a crowd of its own,
 of any size. What was closed by then cannot grow any more, so that it is the same set whenever it is
 released. A key that was deleted must not come back at all. What that costs is in
-``docs/operate/backup.md``.
+``docs/operate/restore.md``.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
         why = "reports in a shuffler's backup may have been released since"
         advice = (
             "give --waiting drop to give up the reports that were waiting; or --waiting "
-            "keep, if you know that no batch has closed since (docs/operate/backup.md)"
+            "keep, if you know that no batch has closed since (docs/operate/restore.md)"
         )
         raise BackupError(what, why, advice)
     if waiting == "keep" and not manifest.waiting:
