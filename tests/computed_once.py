@@ -80,7 +80,7 @@ def _sharing_statements(make):
     @wraps(make)
     def made(database, *given, **options):
         make(database, *given, **options)
-        shared = {"compiled_cache": _compiled[database.dialect]}
+        shared = {"compiled_cache": _compiled[database.dialect.name]}
         database._engine = database._engine.execution_options(**shared)
         database._writer = database._writer.execution_options(**shared)
 

@@ -144,7 +144,7 @@ def test_no_order_of_rows_is_that_of_the_arrivals(trickle):
     hashes, tags = map(trickle.hash, trickle.people), map(trickle.tag, trickle.people)
     hashes, tags = list(hashes), list(tags)
     assert rows_of(trickle.shuffler.database, schema.parts) == 1
-    if trickle.shuffler.database.dialect == "postgresql":
+    if trickle.shuffler.database.dialect.name == "postgresql":
         found = trickle.rows("SELECT hash FROM recent_codes ORDER BY ctid")
         assert [bytes(hashed) for (hashed,) in found] == sorted(hashes)
         found = trickle.rows("SELECT tag FROM recent_tags ORDER BY ctid")
@@ -166,7 +166,7 @@ def test_no_order_of_rows_is_that_of_the_arrivals(trickle):
 def test_no_transaction_is_one_person_s_alone(trickle):
     """What a server says of rows: by which transaction they are."""
     trickle.all_come()
-    if trickle.shuffler.database.dialect == "sqlite":  # which says nothing of the kind
+    if trickle.shuffler.database.dialect.name == "sqlite":  # which says nothing of the kind
         assert rows_of(trickle.shuffler.database, schema.recent_codes) == PEOPLE
         return
     everybody = set(trickle.records.values())
@@ -216,7 +216,7 @@ def _unescaped(value):
 @pytest.mark.usefixtures("programs")
 def test_neighbouring_backups_do_not_lead_to_a_record(trickle, tmp_path):
     """Of two of them the second has one spent code more: no record, no tag, nothing that waits."""
-    store = None if trickle.shuffler.database.dialect == "sqlite" else trickle.url
+    store = None if trickle.shuffler.database.dialect.name == "sqlite" else trickle.url
     if store is None:  # where the party's directory has its own
         trickle.shuffler.close()
         trickle.__init__(tmp_path / "own", None)
@@ -247,7 +247,7 @@ def test_neighbouring_backups_do_not_lead_to_a_record(trickle, tmp_path):
 
 @pytest.mark.usefixtures("programs")
 def test_such_a_backup_gives_up_what_waited_and_says_so(trickle, tmp_path, another_postgres_url):
-    store = None if trickle.shuffler.database.dialect == "sqlite" else trickle.url
+    store = None if trickle.shuffler.database.dialect.name == "sqlite" else trickle.url
     if store is None:
         trickle.shuffler.close()
         trickle.__init__(tmp_path / "own", None)

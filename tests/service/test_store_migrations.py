@@ -117,7 +117,7 @@ BEFORE_RECENT = (
 def test_what_led_from_a_code_to_a_report_goes(database):
     """Which codes are spent, which wait and which parts there are stays, in no order."""
     database.migrate("shuffler")
-    kind = {"sqlite": "BLOB", "postgresql": "BYTEA"}[database.dialect]
+    kind = {"sqlite": "BLOB", "postgresql": "BYTEA"}[database.dialect.name]
     codes = [(b"%016d" % number, number % 3, bytes([number]) * 16) for number in (7, 2, 5, 3)]
     codes += [(b"%016d" % 4, 0, None)]
     batch = {"id": "b", "survey": 1, "inner_key": 0, "state": "OPEN", "valid": 3}
@@ -140,7 +140,7 @@ def test_what_led_from_a_code_to_a_report_goes(database):
             connection.execute(sa.text("INSERT INTO parts VALUES (:name, 'b', :count)"), row)
     assert database.migrate("shuffler") == migrations.head("shuffler")
     assert differences(database, "shuffler", schema.METADATA) == []
-    place = "ctid" if database.dialect == "postgresql" else "hash"
+    place = "ctid" if database.dialect.name == "postgresql" else "hash"
     with database.read() as connection:
         ordered = sa.select(schema.codes).order_by(sa.text(place))
         found = [(bytes(row.hash), row.state, row.spent) for row in connection.execute(ordered)]
@@ -149,7 +149,7 @@ def test_what_led_from_a_code_to_a_report_goes(database):
     assert found == sorted((hashed, state, bound is not None) for hashed, state, bound in codes)
     assert [(row.survey, bytes(row.hash), row.extent) for row in waits] == [(1, b"%016d" % 4, 77)]
     assert grow == {"one": True, "two": False}
-    if database.dialect == "sqlite":  # zeros are where they were
+    if database.dialect.name == "sqlite":  # zeros are where they were
         content = Path(database._engine.url.database).read_bytes()
         assert not [bound for _, _, bound in codes if bound is not None and bound in content]
 
@@ -159,7 +159,7 @@ def test_an_analyzers_tables_from_before_batches_were_held_are_brought_up_to_dat
     row = {"survey": 1, "batch": "11" * 16, "request": "22" * 16, "digest": "33" * 32, "size": 1}
     with database.write() as connection:
         connection.execute(sa.text("ALTER TABLE collections DROP COLUMN warning"))
-        if database.dialect == "postgresql":  # of SQLite there is a dump, below
+        if database.dialect.name == "postgresql":  # of SQLite there is a dump, below
             known = (
                 "DROP CONSTRAINT known_state, ADD CONSTRAINT known_state CHECK (state <> 'HELD')"
             )

@@ -30,6 +30,7 @@ from shoal.service.clock import GracePeriod, ManualClock
 from shoal.service.db import Database, files
 from shoal.service.db import tables as common
 from shoal.service.db.database import FILE, StoreId
+from shoal.service.db.dialect import lock_number
 from shoal.service.errors import (
     MissingFileError,
     StoreBusyError,
@@ -37,7 +38,7 @@ from shoal.service.errors import (
     StoreVersionError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Segments, lock_number
+from shoal.service.shuffler.reports import Segments
 from shoal.service.shuffler.store import ShufflerStore
 
 

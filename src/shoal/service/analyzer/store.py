@@ -21,11 +21,11 @@ from shoal.service.analyzer.ledger import Ledger
 from shoal.service.analyzer.results import Results
 from shoal.service.analyzer.tables import TRACES, collections, ledger, results
 from shoal.service.clock import Clock
-from shoal.service.db.database import POSTGRESQL, Database, StoreId
+from shoal.service.db.database import Database, StoreId
 from shoal.service.db.files import create_directory, disk, fresh_name, remove, write_durably
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import LEASE, Leases
-from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
+from shoal.service.db.surveys import LEFT, Deleted, Surveys
 from shoal.service.db.tables import tags
 from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
@@ -129,9 +129,8 @@ class AnalyzerStore:
             counts["tokens"] = self.surveys.forget(connection, row.number, survey)
         with disk("deleting a batch"):
             counts["files"] = remove(self.incoming.glob(f"{row.number}-*"))
-        postgresql = self._database.dialect == POSTGRESQL
-        left = (*LEFT, LEFT_BY_POSTGRESQL) if postgresql else LEFT
-        return Deleted(counts, (*left, "what readers have downloaded"))
+        left = (*LEFT, *self._database.dialect.left, "what readers have downloaded")
+        return Deleted(counts, left)
 
     def forget_key(self, key: int) -> int:
         """Forget the tags of a key that was deleted: what it sealed cannot be opened any more."""

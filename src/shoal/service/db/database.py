@@ -11,53 +11,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.service.db import files, migrations
+from shoal.service.db.dialect import BEGIN, parse
 from shoal.service.db.tables import store
 from shoal.service.errors import StoreBusyError, StoreUnavailableError, StoreVersionError
 
-SQLITE, POSTGRESQL = "sqlite", "postgresql"
 FILE = "store-id"
 _LONGEST = 100
 _LOG = "-wal"
 _Identity: TypeAlias = "tuple[int, int] | None"
-_BEGIN = "shoal_begin"  # the execution option that says how SQLite's transaction begins
 _TIMEOUT = 30.0
-_CONNECT_TIMEOUT = 10
-_SWEEP_MILLISECONDS = 200  # that writers may have to wait for somebody who reads
 _LOCK_NOT_AVAILABLE = "55P03"
-# A peer that is gone is noticed within half a minute, by us and by the server: neither waits for
-# a machine that lost its network, nor keeps what that one had locked. No ``statement_timeout``:
-# a commit that it cuts off while a standby is waited for is reported as done.
-_ALIVE = {
-    "keepalives": 1,
-    "keepalives_idle": 20,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,  # milliseconds
-}
-_SERVER_SETTINGS = {
-    "idle_in_transaction_session_timeout": "60s",
-    "tcp_keepalives_idle": "20",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "20s",
-    "client_connection_check_interval": "5s",
-}
 
 
 class Database:
@@ -68,31 +44,13 @@ class Database:
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
         checks.positive(timeout=timeout)
-        expected = "sqlite:///path or postgresql+psycopg://user@host/database"
-        try:
-            parsed = make_url(url)
-        except ArgumentError:
-            raise InvalidArgumentError("url", "the address of a database", expected) from None
-        self.dialect = parsed.get_backend_name()
-        in_file = self.dialect == SQLITE and parsed.database not in {None, "", ":memory:"}
-        if not in_file and self.dialect != POSTGRESQL:
-            shown = parsed.render_as_string(hide_password=True)
-            raise InvalidArgumentError("url", shown, expected)
-        path = Path(str(parsed.database))
-        self.files = _OpenFiles(path)  # of a server's nothing is ever open here
-        if in_file:
-            with files.disk("opening the database"):
-                # SQLite gives its journals the same permissions.
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-                files.sync_directory(path.parent)
-            self._engine = _sqlite(parsed.set(drivername=SQLITE), timeout)
+        address, self.dialect = parse(url)
+        self._engine = self.dialect.engine(address, timeout)
+        self.files = _OpenFiles(self.dialect.file(address) or Path())
+        if self.dialect.file(address) is not None:  # of a server's nothing is ever open here
             sa.event.listen(self._engine, "connect", self.files.opened)
             sa.event.listen(self._engine, "close", self.files.closed)
-        elif find_spec("psycopg") is None:
-            raise MissingExtraError("a PostgreSQL store", "postgres")
-        else:
-            self._engine = _postgresql(parsed.set(drivername="postgresql+psycopg"), timeout)
-        self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        self._writer = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
@@ -109,55 +67,22 @@ class Database:
 
     def insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
         """An insertion that can say what to do about rows that are there."""
-        return sqlite.insert(table) if self.dialect == SQLITE else postgresql.insert(table)
-
-    def shrink(self, connection: sa.Connection) -> None:
-        """Give back the pages of SQLite's file that hold nothing; PostgreSQL sees to it itself."""
-        if self.dialect == SQLITE:
-            driver: Any = connection.connection.driver_connection
-            (free,) = driver.execute("PRAGMA freelist_count").fetchone()
-            for _ in range(free):  # the driver takes one step of such a statement, of a page
-                driver.execute("PRAGMA incremental_vacuum(1)")
+        return self.dialect.insert(table)
 
     def sweep(self, tables: Sequence[sa.Table]) -> bool:
-        """Let the files forget what was deleted from some tables; whether nobody was in the way.
-
-        SQLite: what is in the log goes to the database, and the log is emptied.
-        """
-        names = ", ".join(table.name for table in tables)
+        """Let the files forget what was deleted from some tables; whether nobody was in the way."""
         with self._translated("forgetting"), closing(self._engine.raw_connection()) as connection:
-            driver: Any = connection.driver_connection
-            if self.dialect == POSTGRESQL:
-                driver.autocommit = True
-                try:
-                    driver.execute(f"VACUUM (INDEX_CLEANUP ON) {names}")
-                finally:
-                    driver.autocommit = False
-                return True
-            (timeout,) = driver.execute("PRAGMA busy_timeout").fetchone()
-            driver.execute(f"PRAGMA busy_timeout={_SWEEP_MILLISECONDS}").close()
-            try:
-                busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                driver.execute(f"PRAGMA busy_timeout={timeout}").close()
-        return not busy
+            return self.dialect.sweep(connection.driver_connection, tables)
 
     def migrate(self, tree: str, to: str = "head") -> str | None:
         """Make the tables of ``tree`` (shuffler, analyzer), or bring them up to date.
 
         Returns the revision reached.
         """
-        if self.dialect == SQLITE:
-            with self._translated("writing"), closing(self._engine.raw_connection()) as file:
-                driver: Any = file.driver_connection
-                if driver.execute("PRAGMA auto_vacuum").fetchone() == (0,):
-                    # A file of an older version would keep pages that hold nothing.
-                    driver.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
-                    driver.execute("VACUUM").close()
+        with self._translated("writing"), closing(self._engine.raw_connection()) as connection:
+            self.dialect.prepare_file(connection.driver_connection)
         with self.write() as connection:
-            if self.dialect == POSTGRESQL:
-                # Two that migrate at once would both find the same old revision.
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.LOCK)))
+            self.dialect.migrate_alone(connection)
             return migrations.upgrade(connection, tree, to)
 
     def revision(self, tree: str) -> str | None:
@@ -258,60 +183,6 @@ def _identity(path: str) -> _Identity:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _sqlite(url: URL, timeout: float) -> sa.Engine:
-    engine = sa.create_engine(
-        url, hide_parameters=True, pool_timeout=timeout, connect_args={"timeout": timeout}
-    )
-
-    @sa.event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
-        connection.isolation_level = None  # transactions begin where we say, and how
-        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # later it is a write
-            connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
-        for setting in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "secure_delete=ON",
-            "foreign_keys=ON",
-            "temp_store=MEMORY",
-            "cache_size=-65536",  # KiB: dedup looks up tags all over the table
-            "wal_autocheckpoint=4000",  # pages: as many as the first part of its index is for
-            "journal_size_limit=67108864",
-        ):
-            connection.execute(f"PRAGMA {setting}").close()
-        connection.execute("SELECT count(*) FROM sqlite_master").close()  # opens the log
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
-
-    return engine
-
-
-def _postgresql(url: URL, timeout: float) -> sa.Engine:
-    engine = sa.create_engine(
-        url,
-        hide_parameters=True,
-        isolation_level="READ COMMITTED",  # a statement sees what whoever it waited for has done
-        pool_timeout=timeout,
-        pool_pre_ping=True,  # the server may have been restarted since
-        connect_args={"connect_timeout": _CONNECT_TIMEOUT, **_ALIVE},
-    )
-    driver: Any = engine.dialect.dbapi
-
-    @sa.event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
-        connection.execute("SET synchronous_commit TO on")
-        connection.execute(f"SET lock_timeout TO {int(timeout * 1000)}")
-        connection.commit()
-        for setting, value in _SERVER_SETTINGS.items():
-            # Older servers, and some systems, do not have all of them.
-            with suppress(driver.Error), connection.transaction():
-                connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
-
-    return engine
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 import sqlalchemy as sa
 
 from shoal.sealing import SurveyId
-from shoal.service.db.database import SQLITE, Database
+from shoal.service.db.database import Database
 from shoal.service.db.tables import surveys, tokens
 from shoal.service.errors import (
     NotReadyError,
@@ -52,7 +51,6 @@ LEFT = (
     "the number of the survey's row, without name and content",
     "everything in backups made before",
 )
-LEFT_BY_POSTGRESQL = "rows that PostgreSQL deleted, until its next vacuum, and its own log"
 _REMOVED = b""  # the configuration of a survey that was removed
 
 
@@ -119,10 +117,9 @@ class Surveys:
 
         Past the expression language, as all of the intake, whose every group asks.
         """
-        mark, lock = ("?", "") if self.database.dialect == SQLITE else ("%s", " FOR KEY SHARE")
-        query = f"SELECT 1 FROM surveys WHERE number = {mark} AND id = {mark}{lock}"  # noqa: S608 - marks only
-        driver: Any = connection.connection.driver_connection
-        if driver.execute(query, (row.number, row.survey.id.digest)).fetchone() is None:
+        dialect = self.database.dialect
+        query = f"SELECT 1 FROM surveys WHERE number = ? AND id = ?{dialect.shared_lock}"  # noqa: S608 - one of two
+        if dialect.run(connection, query, (row.number, row.survey.id.digest)).fetchone() is None:
             self._rows.pop(row.survey.id, None)
             raise UnknownSurveyError(str(row.survey.id))
 

@@ -54,7 +54,8 @@ from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db.database import POSTGRESQL, Database
+from shoal.service.db.database import Database
+from shoal.service.db.dialect import PostgreSQL
 from shoal.service.db.files import create, sync_directory
 from shoal.service.db.tables import surveys
 from shoal.service.errors import StoreUnavailableError
@@ -410,7 +411,7 @@ def snapshot(
 ) -> AbstractContextManager[Snapshot]:
     """Copy a database into a directory for scratch, but for the rows of some tables."""
     url = make_url(address)
-    copied = _postgresql if url.get_backend_name() == POSTGRESQL else _sqlite
+    copied = _postgresql if url.get_backend_name() == PostgreSQL.name else _sqlite
     return copied(url, scratch, progress, without)
 
 
@@ -538,7 +539,7 @@ def _address(url: URL) -> str:
             "they would show the sslpassword of the address to all users of this machine",
             "use a key without a password, in a file that only this user can read",
         )
-    shown = url.set(drivername=POSTGRESQL).difference_update_query(["password"])
+    shown = url.set(drivername=PostgreSQL.name).difference_update_query(["password"])
     return shown._replace(password=None).render_as_string()
 
 

@@ -263,7 +263,7 @@ def key_metrics(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metri
 def _store(home: Home, database: Database) -> Iterator[Finding]:
     """Whether it answers, has the tables of this version, and the directory belongs to it."""
     database.require(home.role)
-    yield ok("store", f"{database.dialect}, revision {database.revision(home.role)}")
+    yield ok("store", f"{database.dialect.name}, revision {database.revision(home.role)}")
     with database.read() as connection:
         bound = connection.scalar(sa.select(common.store.c.bound))
     if not bound:

@@ -36,7 +36,8 @@ from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import TokenFile, sources
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import system_clock
-from shoal.service.db.database import SQLITE, Database
+from shoal.service.db.database import Database
+from shoal.service.db.dialect import SQLite
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import LOOPBACK, address, background, listen, server
@@ -155,7 +156,7 @@ def wait_for_store(
                 stack.pop_all()
                 return database, store
         except StoreUnavailableError as error:
-            if home.url.startswith(SQLITE) or waited >= STORE_TIMEOUT:
+            if home.url.startswith(SQLite.name) or waited >= STORE_TIMEOUT:
                 raise
             name = type(error.__cause__ or error).__name__
             logs.say("waiting_for_store", level=logging.WARNING, role=home.role, error=name)

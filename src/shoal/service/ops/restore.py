@@ -34,7 +34,8 @@ from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import Clock, system_clock
-from shoal.service.db.database import POSTGRESQL, SQLITE, Database
+from shoal.service.db.database import Database
+from shoal.service.db.dialect import DIALECTS, SQLite
 from shoal.service.db.files import create, forget_time, sync_directory
 from shoal.service.db.leases import FREE
 from shoal.service.db.surveys import Surveys
@@ -226,17 +227,15 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
         raise BackupError(what, why, advice)
     if manifest.role == "analyzer" and waiting is not None:
         raise BackupError(what, "it is an analyzer's", "leave --waiting out")
-    dialect = SQLITE if store is None else make_url(store).get_backend_name()
-    if dialect == SQLITE and store is not None:
+    dialect = SQLite.name if store is None else make_url(store).get_backend_name()
+    if dialect == SQLite.name and store is not None:
         advice = (
             "leave out --store and SHOAL_STORE: the database becomes store.sqlite in the directory"
         )
         raise BackupError(what, "--store names a database of SQLite", advice)
     if dialect != manifest.database:
-        advice = {
-            POSTGRESQL: "give the address of an empty database: --store postgresql+psycopg://…",
-            SQLITE: "leave --store and SHOAL_STORE out",
-        }.get(manifest.database, "use the version that made it")
+        known = DIALECTS.get(manifest.database)
+        advice = "use the version that made it" if known is None else known.address
         raise BackupError(what, f"it has a database of {manifest.database}", advice)
 
 
@@ -294,10 +293,9 @@ def _database(archive: Archive, home: Home, *, migrate: bool) -> Iterator[Databa
         advice = f"{error.advice.replace('start it with', 'restore with')}{emptied}"
         raise StoreVersionError(error.found, error.expected, advice) from None
     with closing(database):
-        if database.dialect == SQLITE:
-            with database.read() as connection:
-                if connection.exec_driver_sql("PRAGMA integrity_check").scalar() != "ok":
-                    raise damaged(archive.path, "its database is damaged")
+        with database.read() as connection:
+            if not database.dialect.is_intact(connection):
+                raise damaged(archive.path, "its database is damaged")
         Surveys(database).all()  # one that was changed is refused
         yield database
 
@@ -319,7 +317,7 @@ def _give_up(database: Database, dying: Sequence[str], now: int) -> None:
     sums = sa.select(extents.c.survey, sa.func.sum(extents.c.count)).group_by(extents.c.survey)
     with database.write() as connection:
         for survey, reports in connection.execute(sums).all():
-            count(database, connection, survey, {DEAD_LETTERS: int(reports)})
+            count(connection, survey, {DEAD_LETTERS: int(reports)})
         connection.execute(extents.delete())
         columns = (waiting_tags.c.survey, waiting_tags.c.key, waiting_tags.c.tag)
         moved = sa.select(*columns).order_by(*columns)

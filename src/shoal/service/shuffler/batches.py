@@ -46,6 +46,7 @@ from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
 from shoal.service.db.database import Database
+from shoal.service.db.dialect import dialect_of
 from shoal.service.db.leases import FREE, Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.errors import (
@@ -254,7 +255,7 @@ class Batches:
                     # What did not open comes among others: its number is as of the last close.
                     unopened = _unopened(connection, row.number)
                     at_close = {name + _AT_CLOSE: value for name, value in unopened.items()}
-                    count(self._database, connection, row.number, at_close, anew=True)
+                    count(connection, row.number, at_close, anew=True)
         if any(transition.state == SEALED for transition in transitions):
             failpoints.reached("batch.sealed")
         return transitions
@@ -462,17 +463,13 @@ class Batches:
 
 
 def count(
-    database: Database,
-    connection: sa.Connection,
-    survey: int,
-    values: Mapping[str, int],
-    *,
-    anew: bool = False,
+    connection: sa.Connection, survey: int, values: Mapping[str, int], *, anew: bool = False
 ) -> None:
     """Add to the counters of a survey, in one order for all; ``anew``: set them."""
+    insert = dialect_of(connection).insert
     for name, value in sorted(values.items()):
         if value:
-            row = database.insert(counters).values(survey=survey, name=name, value=value)
+            row = insert(counters).values(survey=survey, name=name, value=value)
             total = value if anew else counters.c.value + value
             keys = ["survey", "name"]
             connection.execute(

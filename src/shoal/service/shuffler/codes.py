@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -37,7 +38,8 @@ from shoal.service.admission import (
     Invited,
     hashes_of,
 )
-from shoal.service.db.database import SQLITE, Database
+from shoal.service.db.database import Database
+from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.db.tables import surveys as survey_rows
 from shoal.service.db.tags import known_tags
@@ -58,9 +60,11 @@ _STATES = (
     "SELECT codes.hash, codes.state, codes.spent OR recent_codes.hash IS NOT NULL "
     "FROM codes LEFT JOIN recent_codes "
     "ON recent_codes.survey = codes.survey AND recent_codes.hash = codes.hash "
-    "WHERE codes.survey = {mark} AND codes.hash"
+    "WHERE codes.survey = ? AND codes.hash"
 )
-_WAITING = "SELECT hash FROM waiting_codes WHERE survey = {mark} AND hash"
+_WAITING = "SELECT hash FROM waiting_codes WHERE survey = ? AND hash"
+_UNSPEND = "DELETE FROM waiting_codes WHERE survey = ? AND hash"
+_MARK_SPENT = "UPDATE codes SET spent = TRUE WHERE survey = ? AND hash"
 
 
 class CodesRefusedError(InvalidArgumentError):
@@ -116,8 +120,12 @@ def spend(connection: sa.Connection, survey: int, shown: Sequence[Shown]) -> lis
     first = dict(zip(reversed(hashes), reversed(range(len(hashes))), strict=True))
     states = _states(connection, survey, sorted(first))
     free = sorted(hashed for hashed, row in states.items() if row == (LIVE, False))
-    taken = _wait(connection, survey, [(hashed, extents[first[hashed]]) for hashed in free])
-    new = set(free) - taken
+    new = dialect_of(connection).add_waiting(
+        connection,
+        Scope(waiting_codes, (survey,)),
+        {hashed: extents[first[hashed]] for hashed in free},
+        partial(_gathered, connection, survey),
+    )
     outcome: list[Spending] = []
     start = 0
     for each in shown:
@@ -163,63 +171,19 @@ def _states(
     connection: sa.Connection, survey: int, hashes: Sequence[bytes]
 ) -> dict[bytes, tuple[int, bool]]:
     """State of codes that are registered, and whether a gathering has seen them spent."""
-    rows = _selected(connection, _STATES, survey, hashes)
+    rows = dialect_of(connection).run_among(connection, [_STATES], (survey,), hashes)
     return {bytes(hashed): (state, bool(spent)) for hashed, state, spent in rows}
 
 
-def _waiting(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> set[bytes]:
-    """Those of these codes that were spent with reports that wait."""
-    return {bytes(hashed) for (hashed,) in _selected(connection, _WAITING, survey, hashes)}
-
-
-def _selected(
-    connection: sa.Connection, query: str, survey: int, hashes: Sequence[bytes]
-) -> list[Any]:
-    """Rows of codes by their hashes. Past the expression language, as all of the intake."""
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name != SQLITE:
-        query = f"{query.format(mark='%s')} = ANY(%b::bytea[])"
-        return list(driver.execute(query, (survey, list(hashes))))
-    rows: list[Any] = []
-    for start in range(0, len(hashes), _AT_ONCE):
-        part = hashes[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(part))
-        rows += driver.execute(f"{query.format(mark='?')} IN ({marks})", (survey, *part))
-    return rows
-
-
-def _wait(connection: sa.Connection, survey: int, rows: Sequence[tuple[bytes, int]]) -> set[bytes]:
-    """Spend codes that were free a moment ago; those that others have spent."""
-    driver: Any = connection.connection.driver_connection
-    hashes = [hashed for hashed, _ in rows]
-    if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
-        spent = _waiting(connection, survey, hashes)
-        insert = "INSERT INTO waiting_codes (survey, hash, extent) VALUES (?, ?, ?)"
-        driver.executemany(insert, [(survey, *row) for row in rows if row[0] not in spent])
-        return spent
-    insert = (
-        "INSERT INTO waiting_codes (survey, hash, extent) SELECT %s, hash, extent "
-        "FROM unnest(%b::bytea[], %b::bigint[]) AS row (hash, extent) "
-        "ON CONFLICT DO NOTHING RETURNING hash"
-    )
-    extents = [extent for _, extent in rows]
-    new = {bytes(hashed) for (hashed,) in driver.execute(insert, (survey, hashes, extents))}
-    # A worker moves a code in one transaction, which the insertion has waited for: what is not
-    # here any more is seen where it is then.
-    states = _states(connection, survey, sorted(new))
-    moved = {hashed for hashed, (_, spent) in states.items() if spent}
-    unspend(connection, survey, sorted(moved))
-    return set(hashes) - new | moved
+def _gathered(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> set[bytes]:
+    """Those of these codes that were spent with reports that do not wait any more."""
+    states = _states(connection, survey, hashes)
+    return {hashed for hashed, (_, spent) in states.items() if spent}
 
 
 def unspend(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> None:
     """Undo what this transaction has spent, with reports that turned out to be nothing new."""
-    if not hashes:
-        return
-    gone = waiting_codes.c.hash.in_(sa.bindparam("hashes", expanding=True))
-    query = waiting_codes.delete().where(waiting_codes.c.survey == survey, gone)
-    for start in range(0, len(hashes), _AT_ONCE):
-        connection.execute(query, {"hashes": list(hashes[start : start + _AT_ONCE])})
+    dialect_of(connection).run_among(connection, [_UNSPEND], (survey,), hashes)
 
 
 def settle(connection: sa.Connection, survey: int, extents: Sequence[int]) -> None:
@@ -238,21 +202,11 @@ def settle(connection: sa.Connection, survey: int, extents: Sequence[int]) -> No
         rows = [{"survey": survey, "hash": hashed} for hashed in remaining]
         connection.execute(recent_codes.insert(), rows)
     mark_spent(connection, survey, leaving)
-    left = sa.select(waiting_codes.c.hash).limit(1)
-    # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
-    if connection.dialect.name == SQLITE and connection.execute(left).first() is None:
-        connection.execute(waiting_codes.delete())
 
 
 def mark_spent(connection: sa.Connection, survey: int, hashes: Sequence[bytes]) -> None:
     """Say of codes that they were spent, once and for all."""
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == SQLITE:
-        update = "UPDATE codes SET spent = 1 WHERE survey = ? AND hash = ?"
-        driver.executemany(update, [(survey, hashed) for hashed in hashes])
-    elif hashes:
-        update = "UPDATE codes SET spent = TRUE WHERE survey = %s AND hash = ANY(%b::bytea[])"
-        driver.execute(update, (survey, list(hashes)))
+    dialect_of(connection).run_among(connection, [_MARK_SPENT], (survey,), hashes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +263,10 @@ class Codes:
             old = sorted(pairs.keys() - done)
             if any(pairs[each] in known for each in old):
                 raise CodesRefusedError("codes that are registered", "new codes as replacements")
-            spent = _waiting(connection, row.number, old)  # no worker moves one meanwhile
+            # No worker moves one meanwhile.
+            dialect = self.database.dialect
+            waiting = dialect.run_among(connection, [_WAITING], (row.number,), old)
+            spent = {bytes(hashed) for (hashed,) in waiting}
             states = self._withdraw(connection, row, old, REPLACED)
             spent.update(hashed for hashed, (_, before) in states.items() if before)
             fresh = sorted((pairs[each], each in spent) for each in old)

@@ -36,7 +36,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -51,7 +51,8 @@ from shoal.service import failpoints
 from shoal.service.admission import CODE_BYTES, hashes_of
 from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
-from shoal.service.db.database import POSTGRESQL, SQLITE, Database
+from shoal.service.db.database import Database
+from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.files import DiskSpace
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
@@ -70,7 +71,6 @@ from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.codes import settle, spend, unspend
 from shoal.service.shuffler.recent import Part, mixed, turned_over
 from shoal.service.shuffler.tables import (
-    ANYWHERE,
     GATHERED,
     counters,
     extents,
@@ -81,6 +81,7 @@ from shoal.service.shuffler.tables import (
 )
 
 COUNTED = ("opened", "rejected", DEAD_LETTERS, DAMAGED)
+_REFER = "INSERT INTO extents (id, survey, key, segment, start, count) VALUES (?, ?, ?, ?, ?, ?)"
 GATHER = 600.0  # seconds
 GATHER_REPORTS = 1000
 _AT_ONCE = 500  # extents, below SQLite's limit of parameters
@@ -194,8 +195,10 @@ class Reports:
                 group.refused = spending.refused
                 group.choose(spending.new)
         for group in groups:
-            added = sorted(set(group.tags))
-            new = _add_waiting(connection, row.number, group.key, group.extent, added)
+            scope = Scope(waiting_tags, (row.number, group.key))
+            gathered = partial(known_tags, connection, row.number, group.key, tables=GATHERED)
+            added = dict.fromkeys(sorted(set(group.tags)), group.extent)
+            new = dialect_of(connection).add_waiting(connection, scope, added, gathered)
             group.new = len(new)
             if repeated := group.choose(_first(group.tags, new)):
                 unspend(connection, row.number, hashes_of(repeated))
@@ -207,21 +210,14 @@ class Reports:
         written: Extent,
     ) -> None:
         """Past the expression language, whose part in the cost of a small group is the largest."""
-        mark = "?"
-        if self.database.dialect == POSTGRESQL:
-            mark = "%s"
-            lock = sa.func.pg_advisory_xact_lock_shared(lock_number(written.segment))
-            connection.execute(sa.select(lock))
+        self.database.dialect.hold(connection, written.segment)
         failpoints.reached("intake.after-segment")
         rows, start = [], written.start
         for each in taken:
             survey, reports = each.row.number, len(each.tags)
             rows.append((each.extent, survey, each.key, written.segment, start, reports))
             start += reports * each.row.wire.report_bytes
-        values = ", ".join([mark] * len(rows[0]))
-        insert = f"INSERT INTO extents (id, survey, key, segment, start, count) VALUES ({values})"  # noqa: S608 - marks only
-        driver: Any = connection.connection.driver_connection
-        driver.cursor().executemany(insert, rows)
+        self.database.dialect.run_each(connection, _REFER, rows)
 
     def due(self, enough: int, waiting_time: GracePeriod[int]) -> set[tuple[int, int]]:
         """Surveys, by their numbers, and keys whose waiting reports are gathered now.
@@ -374,7 +370,7 @@ class Reports:
                 damaged = len(unopened - moved)
                 rejected = claim.count - valid - damaged
                 counted = {"opened": valid, "rejected": rejected, DAMAGED: damaged + lost}
-                count(self.database, connection, row.number, counted)
+                count(connection, row.number, counted)
         except (LeaseLostError, StoreBusyError):  # surely nothing was committed
             self._discard(written)
             raise
@@ -449,7 +445,7 @@ class Reports:
         row = self.surveys.row(claim.survey)
         with self.database.write() as connection:
             _settle(connection, row.number, claim.key, self._gather(connection, claim))
-            count(self.database, connection, row.number, {DEAD_LETTERS: claim.count})
+            count(connection, row.number, {DEAD_LETTERS: claim.count})
 
     def _gather(self, connection: sa.Connection, claim: Claim) -> set[bytes]:
         """Take the claimed extents out of the journal, and their tags, which this returns.
@@ -469,13 +465,9 @@ class Reports:
             theirs = waiting_tags.c.extent.in_(ids[start : start + _AT_ONCE])
             query = waiting_tags.delete().where(theirs).returning(waiting_tags.c.tag)
             moved.update(map(bytes, connection.scalars(query)))
-        left = sa.select(waiting_tags.c.tag).limit(1)
-        # SQLite alone, where nobody adds to it in between: it wipes the last page, too.
-        if self.database.dialect == SQLITE and connection.execute(left).first() is None:
-            connection.execute(waiting_tags.delete())
         if row.survey.admission.code_bytes:
             settle(connection, row.number, ids)
-        self.database.shrink(connection)
+        self.database.dialect.shrink(connection, [waiting_tags, waiting_codes])
         return moved
 
     def needed(self, names: Collection[str]) -> set[str]:
@@ -483,12 +475,8 @@ class Reports:
 
         In the other order: what ended in between is referred to by then.
         """
-        needed: set[str] = set()
-        if self.database.dialect == POSTGRESQL:
-            with self.database.read() as connection:
-                free = sa.func.pg_try_advisory_xact_lock
-                locks = {name: sa.select(free(lock_number(name))) for name in names}
-                needed = {name for name in names if not connection.scalar(locks[name])}
+        with self.database.read() as connection:
+            needed = self.database.dialect.held(connection, names)
         with self.database.read() as connection:
             return needed | set(connection.scalars(sa.select(extents.c.segment).distinct()))
 
@@ -514,41 +502,12 @@ class Reports:
         return {row.name: row.value for row in rows if row.name in COUNTED}
 
 
-def _add_waiting(
-    connection: sa.Connection, survey: int, key: int, extent: int, added: Sequence[bytes]
-) -> set[bytes]:
-    """Add the tags of reports that wait; those that were neither there nor among those that stay.
-
-    Past the expression language, as :func:`known_tags`.
-    """
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == SQLITE:  # where nobody else writes meanwhile
-        new = set(added) - known_tags(connection, survey, key, added, ANYWHERE)
-        insert = "INSERT INTO waiting_tags (survey, key, tag, extent) VALUES (?, ?, ?, ?)"
-        driver.executemany(insert, [(survey, key, tag, extent) for tag in sorted(new)])
-        return new
-    insert = (
-        "INSERT INTO waiting_tags (survey, key, tag, extent) "
-        "SELECT %s, %s, tag, %s FROM unnest(%b::bytea[]) AS tag "
-        "ON CONFLICT DO NOTHING RETURNING tag"
-    )
-    rows = driver.execute(insert, (survey, key, extent, added))
-    new = {bytes(tag) for (tag,) in rows}
-    # A worker moves a tag in one transaction, which the insertion has waited for: afterwards it is
-    # seen where it is then.
-    known = known_tags(connection, survey, key, list(new), GATHERED)
-    if known:
-        undo = "DELETE FROM waiting_tags WHERE survey = %s AND key = %s AND tag = ANY(%b::bytea[])"
-        driver.execute(undo, (survey, key, list(known)))
-    return new - known
-
-
 def _settle(connection: sa.Connection, survey: int, key: int, added: set[bytes]) -> None:
     """Write the recent tags anew, with these; some of them leave for the table of tags."""
     mine = (recent_tags.c.survey == survey, recent_tags.c.key == key)
     before = connection.scalars(recent_tags.delete().where(*mine).returning(recent_tags.c.tag))
     remaining, leaving = turned_over(added.union(map(bytes, before)))
-    add_tags(connection, survey, key, remaining, "recent_tags")
+    add_tags(connection, survey, key, remaining, recent_tags)
     add_tags(connection, survey, key, leaving)
 
 
@@ -819,11 +778,6 @@ class Segments:
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}{_SUFFIX}"
-
-
-def lock_number(segment: str) -> int:
-    """The number of a segment's lock in a server: 64 bits of a hash, with a sign."""
-    return int.from_bytes(sha256(segment.encode()).digest()[:8], signed=True)
 
 
 def _overwrite(file: int, stretches: Iterable[Extent]) -> None:

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from shoal.sealing import SurveyId
 from shoal.service.clock import HOUR, Clock, GracePeriod
 from shoal.service.db import files
-from shoal.service.db.database import POSTGRESQL, Database, StoreId
+from shoal.service.db.database import Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
-from shoal.service.db.surveys import LEFT, LEFT_BY_POSTGRESQL, Deleted, Surveys
+from shoal.service.db.surveys import LEFT, Deleted, Surveys
 from shoal.service.db.tables import surveys as survey_rows
 from shoal.service.db.tables import tokens
 from shoal.service.db.tags import forget_tags
@@ -116,8 +116,7 @@ class ShufflerStore:
         self._segments.erase(waiting, self.reports.needed, wait=True)
         counts |= {"waiting": len(waiting), "batches": len(ids)}
         counts["files"] = self.batches.remove_files(names, ids)
-        postgresql = self._database.dialect == POSTGRESQL
-        return Deleted(counts, (*LEFT, LEFT_BY_POSTGRESQL) if postgresql else LEFT)
+        return Deleted(counts, (*LEFT, *self._database.dialect.left))
 
     def close(self) -> None:
         """Let go of the files; the database is its owner's to close."""

@@ -143,6 +143,6 @@ counters = sa.Table(
 
 # What is left of any report of a survey, opened or not. Codes may be there before any report is.
 OF_REPORTS = (tags, recent_tags, waiting_tags)
-GATHERED, ANYWHERE = ("tags", "recent_tags"), ("tags", "recent_tags", "waiting_tags")  # tags
+GATHERED, ANYWHERE = (tags, recent_tags), (tags, recent_tags, waiting_tags)
 OF_PEOPLE = (codes, recent_codes, waiting_codes)
 TRACES = (batches, counters, extents, *OF_REPORTS, recent_codes, waiting_codes)

@@ -29,7 +29,6 @@ from shoal.service.errors import StoreVersionError
 
 # Where a party describes the tables that are its own.
 TREES = {"shuffler": "shoal.service.shuffler.tables", "analyzer": "shoal.service.analyzer.tables"}
-LOCK = 0x73686F616C  # "shoal": the advisory lock of whoever migrates
 _ONE_AT_A_TIME = threading.Lock()  # the scripts find their connection in a global of Alembic's
 _SCRIPTS = Path(__file__).parent
 
