@@ -37,7 +37,6 @@ from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.survey import Batches, Open, Party, Question, Survey
-from shoal.values import Batch
 from shoal.web.background import Crowd, Progress
 from shoal.web.dashboard import Dashboard
 
@@ -83,15 +82,15 @@ class _Filled:
     def _publish(self) -> None:
         """One batch, from the request to its document."""
         device, store, name = self.survey.device, self.store, self.survey.id
-        answers = np.arange(PEOPLE) % len(self.survey.answers)
+        answers = np.arange(PEOPLE) % len(self.survey.only.answers)
         messages = device.randomize(answers, randomness=simulated(1))
-        counts = device.counted(Batch(np.asarray(messages)))
+        counts = (device.tally(messages),)
         offer = Offer(batch=_FIRST, digest="0" * 64, size=1, key=0)
         held = _there(store.collections.claim(store.collections.request(name, offer)))
         values = {"key": 0, "reports": PEOPLE, "records": PEOPLE}
         held = store.collections.move(held, schema.RECEIVED, **values)
         none = np.empty((0, 16), dtype=np.uint8)
-        decision = release_decision(self.survey, PEOPLE, counts)
+        decision = release_decision(self.survey, PEOPLE, counts, reports=PEOPLE)
         admitted = Admitted(none, {"unopened": 0})
         held = _there(store.collections.opened(held, admitted, counts, valid=PEOPLE, withheld=None))
         held = store.ledger.debit(held, decision)
@@ -112,6 +111,7 @@ class _Filled:
                     "survey": 1,
                     "batch": name,
                     "document": written({**document, "batch": name, "published": first + hours}),
+                    "published": first + hours,
                 }
                 for name, hours in zip(names, range(_HOUR, BATCHES * _HOUR, _HOUR), strict=True)
             ]

@@ -156,7 +156,7 @@ def _published(parties: Parties, survey: Survey, pool: Pool, people: int) -> Ite
     with AnalyzerWorker(parties.analyzer, parties.analyzer_keys, source, pool) as analyzer:
         analyzer.step()
     published = time.perf_counter()
-    (document,) = parties.analyzer.results.survey(survey.id).batches
+    (document,) = parties.analyzer.results.survey(survey.id).documents
     note = f"{document['valid']:,} valid, epsilon {document['epsilon']:.3g}"
     whole = published - closed
     yield Result(heading=heading, what="opened, outer layer", value=closed - began, unit="s")

@@ -184,7 +184,6 @@ def test_a_refused_batch_is_asked_for_again(parties):
     held = store.collections.claim(store.collections.request(parties.survey.id, offer))
     reason = "as if its key were \x1b[2Jgone"
     store.collections.move(held, REFUSED, reason=reason)
-    store.collections.leases.release(held.owner)
     shown = run(parties.directory)
     assert f"batch {offer.batch[:8]} refused: as if its key were" in shown.stdout
     assert "\x1b" not in shown.stdout

@@ -110,7 +110,7 @@ class Service:
         return AnalyzerWorker(half.store, half.keyring, source, Pool(0), clock=self.clock)
 
     def results(self):
-        documents = self.analyzer.store.results.survey(self.survey.id).batches
+        documents = self.analyzer.store.results.survey(self.survey.id).documents
         return {document["batch"]: document for document in documents}
 
     def batches(self):

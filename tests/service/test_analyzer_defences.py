@@ -388,7 +388,7 @@ def test_a_refused_batch_can_be_asked_for_again(analyzer):
     assert before == analyzer.keyring.list
     assert not analyzer.collect(survey), "by itself it is an end"
     again = analyzer.store.collections.again(survey.id, FIRST)
-    assert (again.state, again.reason, again.request) == ("REQUESTED", None, refused.request)
+    assert (again.state, again.request) == ("REQUESTED", refused.request)
     assert analyzer.collect(survey).published == (FIRST,)
     assert analyzer.store.collections.again(survey.id, FIRST).state == schema.PUBLISHED, (
         "only what was refused"

@@ -15,7 +15,6 @@ from shoal.mechanisms.registry import by_name, calibration
 from shoal.service.analyzer import collect
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import signs_of_forgery
-from shoal.service.analyzer.results import batch_sentence
 from shoal.service.db.leases import LEASE
 from shoal.service.errors import NotReadyError, UnknownBatchError
 from shoal.service.ops import administration
@@ -89,17 +88,17 @@ def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
     assert warning.startswith(DESPITE + "3 of 3 estimated fractions")
     assert document["status"] == "published"
     assert document["life"]["batches"] == 1
-    for estimates in (True, False):
-        results = analyzer.store.results.survey(survey.id, estimates=estimates)
+    for documents in (True, False):
+        results = analyzer.store.results.survey(survey.id, documents=documents)
         assert results.held == ()
-        assert results.batches[0]["warning"] == warning
+        assert results.batches[0].warning == warning
         assert warning in results.combined()["warning"]
         assert results.life["epsilon"] == document["epsilon"]
     results = analyzer.store.results.survey(survey.id)
     lines = results.to_csv().splitlines()
     assert lines[0].endswith(",warning")
     assert all(DESPITE in line for line in lines[1:])
-    assert warning in batch_sentence(document)
+    assert warning in results.sentences()[FORGED]
     assert warning in results.result().to_html()
     assert any(warning in text for text in results.result().to_dict()["warnings"])
     assert [row.released for row in rows(analyzer, schema.ledger)] == [1]

@@ -104,8 +104,8 @@ def test_headers_that_lie_are_refused(analyzer, lie, said):
     done = analyzer.collect(survey)
     assert done.refused == (FIRST,)
     (refused,) = analyzer.store.results.survey(survey.id).refused
-    assert refused["batch"] == FIRST
-    assert said in refused["reason"]
+    assert refused.batch == FIRST
+    assert said in refused.reason
     with pytest.raises(UnknownBatchError):
         analyzer.store.results.get(survey.id, FIRST)
     assert not analyzer.store.ledger.entries(survey.id)

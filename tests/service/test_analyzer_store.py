@@ -167,9 +167,9 @@ def test_steps_are_taken_once_and_in_order(analyzer):
     debited = store.ledger.debit(done, told)
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
         store.ledger.debit(done, told)
-    published = store.results.publish(debited, {"batch": FIRST})
+    published = store.results.publish(debited, {"batch": FIRST}, now=0)
     with pytest.raises((LeaseLostError, sa.exc.IntegrityError)):
-        store.results.publish(debited, {"batch": FIRST})
+        store.results.publish(debited, {"batch": FIRST}, now=0)
     assert len(store.ledger.entries(survey.id)) == len(documents_of(store, survey)) == 1
     assert store.collections.claim(published) is None, "still ours"
     finished = store.collections.move(published, schema.PUBLISHED, acknowledged=1)
@@ -235,7 +235,7 @@ def test_two_that_publish_at_once_do_not_miss_each_other(analyzer, monkeypatch):
 
     monkeypatch.setattr("shoal.service.analyzer.results.spent", life)
     publishing = [
-        Thread(target=store.results.publish, args=(each, {"batch": each.batch})) for each in debited
+        Thread(target=store.results.publish, args=(each, {}), kwargs={"now": 0}) for each in debited
     ]
     for thread in publishing:
         thread.start()
@@ -260,7 +260,7 @@ def test_the_version_is_another_whenever_results_are(analyzer):
     held = opened(analyzer, received(analyzer, survey), tags(1))
     debited = store.ledger.debit(held, ReleaseDecision(1, 1, None, None))
     seen.append(store.results.version(survey.id))
-    store.results.publish(debited, {"batch": FIRST})
+    store.results.publish(debited, {"batch": FIRST}, now=0)
     seen.append(store.results.version(survey.id))
     other = store.collections.claim(
         store.collections.request(survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1))
@@ -303,9 +303,11 @@ def test_results_without_estimates_say_the_same_as_the_documents(analyzer):
     analyzer.send(survey, [0] * 60 + [1] * 40)
     analyzer.send(survey, [0] * 20, batch=SECOND, seed=2)
     assert len(analyzer.collect(survey).published) == 2
-    whole, light = results.survey(survey.id), results.survey(survey.id, estimates=False)
-    for document, summary in zip(whole.batches, light.batches, strict=True):
-        assert summary == {name: document[name] for name in summary}
-        assert summary["withheld"] is None or document["batch"] == SECOND
+    whole, light = results.survey(survey.id), results.survey(survey.id, documents=False)
+    assert light.batches == whole.batches
+    for document, batch in zip(whole.documents, light.batches, strict=True):
+        assert vars(batch) == {name: document[name] for name in vars(batch)}
+        assert batch.withheld is None or batch.batch == SECOND
+    assert light.documents == ()
     assert light.life == whole.life
     assert light.combined() == whole.combined()

@@ -435,7 +435,7 @@ def test_a_forged_question_holds_the_whole_batch(analyzer):
     done = analyzer.collect(survey)
     assert done.held == (BATCH,)
     (held,) = analyzer.store.results.survey(survey.id).held
-    assert held["reason"].startswith("q1: ")
+    assert held.reason.startswith("q1: ")
 
 
 # -------------------------------------------------------------------------------------- the client

@@ -154,11 +154,18 @@ def test_what_led_from_a_code_to_a_report_goes(database):
         assert not [bound for _, _, bound in codes if bound is not None and bound in content]
 
 
-def test_an_analyzers_tables_from_before_batches_were_held_are_brought_up_to_date(database):
+def test_an_analyzers_first_tables_are_brought_up_to_date(database):
     database.migrate("analyzer")
     row = {"survey": 1, "batch": "11" * 16, "request": "22" * 16, "digest": "33" * 32, "size": 1}
     with database.write() as connection:
-        connection.execute(sa.text("ALTER TABLE collections DROP COLUMN warning"))
+        connection.execute(common.surveys.insert(), {"number": 1, "id": b"1", "configuration": b""})
+        for table, column in (("collections", "warning"), ("results", "published")):
+            connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+        result = {"batch": "11" * 16, "document": b'{"published":3600,"life":{"published":1}}'}
+        insert = sa.text(
+            "INSERT INTO results (survey, batch, document) VALUES (1, :batch, :document)"
+        )
+        connection.execute(insert, result)
         if database.dialect.name == "postgresql":  # of SQLite there is a dump, below
             known = (
                 "DROP CONSTRAINT known_state, ADD CONSTRAINT known_state CHECK (state <> 'HELD')"
@@ -168,9 +175,10 @@ def test_an_analyzers_tables_from_before_batches_were_held_are_brought_up_to_dat
     assert database.migrate("analyzer") == migrations.head("analyzer")
     assert differences(database, "analyzer", analyzer_schema.METADATA) == []
     with database.write() as connection:
-        survey = {"number": 1, "id": b"1" * 32, "configuration": b""}
-        connection.execute(common.surveys.insert(), survey)
         connection.execute(analyzer_schema.collections.insert(), row | {"state": "HELD"})
+        assert connection.execute(
+            sa.select(analyzer_schema.results.c.published)
+        ).scalars().all() == [3600]
     with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
         connection.execute(sa.text("UPDATE collections SET state = 'LOST'"))
 
@@ -203,7 +211,7 @@ def test_a_store_made_before_the_first_steps_became_one_opens(tmp_path, tree, re
         assert store.reports.claim(10, LEASE).count == 2
         store.close()
     else:
-        (document,) = store.results.survey(survey.id).batches
+        (document,) = store.results.survey(survey.id).documents
         assert store.ledger.spent(survey.id)["epsilon"] == document["epsilon"]
         (collection,) = store.collections.of(survey.id)
         assert collection.finished

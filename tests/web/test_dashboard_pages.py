@@ -123,7 +123,7 @@ def path(survey, rest=""):
 
 
 def snapshot_of(analyzer, survey):
-    return Snapshot(analyzer.store.results.survey(survey.id, estimates=False), ())
+    return Snapshot(analyzer.store.results.survey(survey.id, documents=False), ())
 
 
 def page(client, survey, rest=""):
@@ -156,8 +156,8 @@ def every_page(analyzer):
     for survey in analyzer.store.surveys.all():
         yield path(survey)
         yield path(survey, "?order=asked&page=7")
-        for document in analyzer.store.results.survey(survey.id).batches:
-            yield path(survey, f"/batches/{document['batch']}")
+        for each in analyzer.store.results.survey(survey.id).batches:
+            yield path(survey, f"/batches/{each.batch}")
 
 
 def test_every_page_keeps_the_rules(analyzer, client):
@@ -214,7 +214,7 @@ def test_hostile_words_are_words(analyzer, client):
 def test_the_numbers_are_those_of_the_results(analyzer, client):
     found = page(client, analyzer.plain)
     told = analyzer.store.results.survey(analyzer.plain.id)
-    whole, both = told.combined(), [each for each in told.batches if each["withheld"] is None]
+    whole, both = told.combined(), [each for each in told.documents if each["withheld"] is None]
     assert len(both) == 2
     for name in ("valid", "honest"):
         assert f"{sum(each[name] for each in both):,}" in found.of["funnel"]
@@ -242,13 +242,9 @@ def test_a_snapshot_finds_what_the_results_find(analyzer):
         assert kept.results.combined() == told.combined()
         assert kept.results.life == told.life
         assert kept.results.refused == told.refused
-        documents = {each["batch"]: each for each in told.batches}
-        assert {row["batch"] for row in kept.batches} == set(documents)
-        for row in kept.batches:
-            document = documents[row["batch"]]
-            for name in ("published", "reports", "valid", "honest", "epsilon", "rejected"):
-                assert row[name] == document[name]
-            assert row["withheld"] == document["withheld"]
+        assert kept.results.batches == told.batches
+        for row, document in zip(told.batches, told.documents, strict=True):
+            assert vars(row) == {name: document[name] for name in vars(row)}
         if kept.result is not None:
             assert kept.result.notes == told.result().notes
 
@@ -366,7 +362,7 @@ def test_who_may_report_is_said_beside_every_result(analyzer, client):
     assert "Crowd assumed, not checked. " in batch.of["found"]
     said = anybody.of["admission"]
     assert "Anybody: crowd assumed, not checked." in said
-    smallest = min(each["valid"] for each in analyzer.store.results.survey(survey.id).batches[:2])
+    smallest = min(each.valid for each in analyzer.store.results.survey(survey.id).batches[:2])
     assert f"{smallest:,} valid reports of the smallest published batch" in said
     for made_up in if_made_up(survey.devices, survey.terms, smallest):
         percent = f"{int(100 * made_up.fraction)} % ({made_up.reports})"
@@ -544,15 +540,15 @@ def _copied(analyzer, survey, many):
             row = dict(connection.execute(query).mappings().one())
             connection.execute(sa.insert(table), [{**row, "batch": name} for name in names])
         document = analyzer.document(survey, "00" * 16)
+        hours = [document["published"] + HOUR * place for place in range(1, many)]
         rows = [
             {
                 "survey": number,
                 "batch": name,
-                "document": written(
-                    {**document, "batch": name, "published": document["published"] + HOUR * place}
-                ),
+                "document": written({**document, "batch": name, "published": hour}),
+                "published": hour,
             }
-            for place, name in enumerate(names, 1)
+            for name, hour in zip(names, hours, strict=True)
         ]
         connection.execute(sa.insert(schema.results), rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -165,24 +164,15 @@ def _watch(
     store: AnalyzerStore, worker: AnalyzerWorker, surveys: list[Survey], every: float
 ) -> None:
     """Print what becomes of every batch, and the same problem once, without an end."""
-    from shoal.service.analyzer.results import batch_sentence, held_sentence
-
     printed: set[str] = set()
     while True:
         with working("collecting"):
             passes = worker.collect(surveys)
         for survey in surveys:
             name, done = printable(survey.name), passes[str(survey.id)]
-            for batch in done.published:
-                print_lines(
-                    f"{name}: {batch_sentence(json.loads(store.results.get(survey.id, batch)))}"
-                )
-            for batch in done.refused:
-                reason = printable(store.collections.find(survey.id, batch).reason or "")
-                print_lines(f"{name}: batch {batch[:_NAME]} refused: {reason}")
-            for batch in done.held:
-                warning = store.collections.find(survey.id, batch).warning
-                print_lines(f"{name}: {held_sentence(batch, warning or '')}")
+            sentences = store.results.survey(survey.id, documents=False).sentences() if done else {}
+            for batch in (*done.published, *done.refused, *done.held):
+                print_lines(f"{name}: {sentences[batch]}")
             for problem in problems(done):
                 line = f"{name}: {problem}"
                 if line not in printed:
@@ -214,18 +204,12 @@ def _show(results: SurveyResults, done: Pass) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from shoal.service.analyzer.results import batch_sentence, held_sentence
-
     survey = results.survey
+    aside = {each.batch for each in (*results.refused, *results.held)}
     lines = [
-        (f"{'new: ' * (batch['batch'] in done.published)}{batch_sentence(batch)}", "")
-        for batch in results.batches
+        (f"{'new: ' * (batch in done.published)}{printable(sentence)}", "red" * (batch in aside))
+        for batch, sentence in results.sentences().items()
     ]
-    lines += [
-        (f"batch {refused['batch'][:_NAME]} refused: {printable(refused['reason'])}", "red")
-        for refused in results.refused
-    ]
-    lines += [(held_sentence(**held), "red") for held in results.held]
     lines += [(problem, "yellow") for problem in problems(done)]
     page = console()
     page.print(f"{printable(survey.name)} ({str(survey.id)[:16]})", style="bold")

@@ -270,9 +270,9 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
 
     rows = []
     for batch in results.batches:
-        counts = (f"{batch[name]:,}" for name in ("reports", "valid", "honest"))
-        epsilon = "–" if batch["epsilon"] is None else rounded_up(batch["epsilon"])
-        rows.append(Row((batch["batch"][:8], *counts, epsilon, batch["withheld"] or "")))
+        counts = (f"{count:,}" for count in (batch.reports, batch.valid, batch.honest))
+        epsilon = "–" if batch.epsilon is None else rounded_up(batch.epsilon)
+        rows.append(Row((batch.batch[:8], *counts, epsilon, batch.withheld or "")))
     headings = ("batch", "reports", "valid", "honest", "ε", "")
     funnel = table(Table(headings, tuple(rows), frozenset(range(1, 5))))
     page, result = console(), results.result()

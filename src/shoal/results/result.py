@@ -48,7 +48,9 @@ _SIZES = ("local_epsilon", "message_bits", "messages")
 # Pixels of a frame in a notebook: what is around the rows of a chart, a row, and limits.
 _FRAME, _ROW, _LEAST_FRAME, _MOST_FRAME = 400, 26, 620, 1600
 _PANEL_ROWS = 3  # of the name and the scale of a group's chart
-# Columns are named as terminal and pages name them. JSON has the keys that it was promised with.
+# Columns are named as terminal and pages name them. JSON has the keys that it was promised with:
+# that of a run, and that of services.
+_PUBLISHED = {"value": "answer", "frequency": "share"}
 _IN_TABLES = {"frequency": "fraction", "share": "fraction"} | {
     f"fraction{end}": f"fraction_of_group{end}" for end in ("", "_low", "_high")
 }
@@ -185,6 +187,19 @@ class ColumnResult:
             columns = {name: list(self.labels)} | ends | columns | curve
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def published(self) -> list[Record]:
+        """The same rows as services name them, with standard errors."""
+        estimate = self.estimate
+        if isinstance(estimate, MeanEstimate):
+            errors = [estimate.standard_error]
+        else:
+            errors = estimate.standard_errors.tolist()
+        return [
+            {_PUBLISHED.get(name, name): cell for name, cell in record.items()}
+            | {"standard_error": error}
+            for record, error in zip(self.records(), errors, strict=True)
+        ]
 
     def _beside(self, bins: Edges) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """The ends of each bin, and the cumulative curve; nothing for people without a value."""

@@ -153,7 +153,7 @@ class Dashboard:
         with self._reading.setdefault(name, Lock()):
             newest = self._snapshots.get(name)
             if newest is None or newest.version != version:
-                results = self._store.results.survey(name, estimates=False)
+                results = self._store.results.survey(name, documents=False)
                 newest = self._snapshots[name] = Snapshot(results, version)
         return newest
 
@@ -187,8 +187,8 @@ class Dashboard:
         batches = snapshot.batches if scope else snapshot.published
         page, pages = _page_of(request, batches, BATCHES)
         drawn = batches and Timeline.of(
-            [batch["published"] for batch in snapshot.published],
-            [batch["published"] for batch in batches if batch["withheld"] is not None],
+            [batch.published for batch in snapshot.published],
+            [batch.published for batch in batches if batch.withheld is not None],
         )
         return rendering.page(
             "survey.html",
@@ -250,14 +250,12 @@ class Dashboard:
         """One batch."""
         name, batch = requests.survey_named(request), requests.batch_named(request)
         snapshot = self._snapshot(name)
-        row = next((row for row in snapshot.batches if row["batch"] == batch), None)
+        row = next((row for row in snapshot.batches if row.batch == batch), None)
         if row is None:
             raise UnknownBatchError(batch)
-        if row["withheld"] is not None and scope is None:
+        if row.withheld is not None and scope is None:
             raise NotAuthorizedError
-        columns: tuple[ColumnResult, ...] = ()
-        if row["withheld"] is None:
-            columns = snapshot.of_batch(self._store.collections.find(name, batch))
+        columns = snapshot.of_batch(row, self._store.collections.find(name, batch))
         return rendering.page(
             "batch.html",
             scope=scope,
@@ -324,9 +322,7 @@ def _curve(snapshot: Snapshot, crowd: Crowd | None) -> Curve | None:
     batches = snapshot.survey.batches
     return Curve(
         points=crowd.curve,
-        published=[
-            (batch["valid"], batch["epsilon"]) for batch in snapshot.published if batch["epsilon"]
-        ],
+        published=[(batch.valid, batch.epsilon) for batch in snapshot.published if batch.epsilon],
         marks=(
             (batches.minimum, f"minimum {batches.minimum:,}"),
             (batches.target, f"target {batches.target:,}"),

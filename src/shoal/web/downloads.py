@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 from shoal.explain import plots
 from shoal.explain.text import finite, plain, up
 from shoal.results.charts import SHOWN, items
-from shoal.results.result import Result, in_table, statement
-from shoal.service.analyzer.results import FRACTION, SIZE, SurveyResults, written
+from shoal.results.result import Result, statement
+from shoal.service.analyzer.results import ANSWERS, GROUPED, NUMBERS, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.values import MeanEstimate
 from shoal.web.snapshot import Snapshot
@@ -23,8 +23,6 @@ from shoal.web.snapshot import Snapshot
 Kind = Literal["svg", "png"]
 
 _JSON = "application/json"
-_NUMBERS = ("fraction", "low", "high", "standard_error", "count", "mean", "sum")
-_GROUPED = tuple(in_table(dict.fromkeys((*FRACTION, *SIZE))))
 _WIDTH = 8.0  # inches
 _LETTERS = 40
 # Letters of a drawing stay letters, and are drawn in whatever font has them.
@@ -97,8 +95,8 @@ def parquet(results: SurveyResults) -> bytes:
         "published": pl.Datetime("ms", "UTC"),
         **({"question": pl.String()} if results.survey.several else {}),
         **({"group": pl.String()} if grouped else {}),
+        **dict.fromkeys((*ANSWERS, *NUMBERS, *(GROUPED if grouped else ())), pl.Float64()),
         "answer": pl.String(),
-        **dict.fromkeys((*_NUMBERS, *(_GROUPED if grouped else ())), pl.Float64()),
         "reports": pl.Int64(),
         "valid": pl.Int64(),
         "honest": pl.Int64(),
@@ -110,7 +108,7 @@ def parquet(results: SurveyResults) -> bytes:
     for row in results.rows():
         hour = row.get("published")
         published = None if hour is None else 1000 * hour
-        rows.append({**in_table(row), "survey": str(results.survey.id), "published": published})
+        rows.append({**row, "survey": str(results.survey.id), "published": published})
     columns = {name: [row.get(name) for row in rows] for name in schema}
     file = io.BytesIO()
     pl.DataFrame(columns, schema=schema).write_parquet(file)

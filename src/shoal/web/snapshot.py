@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
 
 from shoal.errors import ShoalError
 from shoal.estimate import top
 from shoal.results.charts import LEVEL, Item, items
-from shoal.results.groups import GroupedResult
 from shoal.results.result import ColumnResult, Result
 from shoal.service.analyzer import tables
-from shoal.service.analyzer.collection import Collection
-from shoal.service.analyzer.ledger import guaranteed
-from shoal.service.analyzer.results import Document, SurveyResults, Version, column, parts_of
-from shoal.service.survey import Question, Survey
-from shoal.service.survey.document import labels
+from shoal.service.analyzer.collection import Collection, Opened
+from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed
+from shoal.service.analyzer.results import BatchResult, Outcome, SurveyResults, Version
+from shoal.service.survey import Survey
 from shoal.values import Estimate
 
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
@@ -104,72 +102,54 @@ class Snapshot:
         return f"/dashboard/surveys/{self.survey.id}"
 
     @cached_property
-    def batches(self) -> list[Document]:
+    def batches(self) -> list[BatchResult]:
         """The newest first."""
-        return sorted(self.results.batches, key=itemgetter("published"), reverse=True)
+        return sorted(self.results.batches, key=attrgetter("published"), reverse=True)
 
     @cached_property
-    def published(self) -> list[Document]:
+    def published(self) -> list[BatchResult]:
         """The batches whose estimates are published."""
-        return [batch for batch in self.batches if batch["withheld"] is None]
+        return [batch for batch in self.batches if batch.withheld is None]
 
     @cached_property
-    def withheld(self) -> list[Document]:
+    def withheld(self) -> list[BatchResult]:
         """The others."""
-        return [batch for batch in self.batches if batch["withheld"] is not None]
+        return [batch for batch in self.batches if batch.withheld is not None]
 
     @cached_property
     def smallest(self) -> int:
         """Valid reports of the smallest published batch; before there is one, of any."""
-        return int(self.results.life["smallest"] or self.survey.batches.minimum)
+        return self.results.life["smallest"] or self.survey.batches.minimum
 
     @cached_property
     def rejected(self) -> Counter[str]:
         """Records that were left out of all batches, by reason."""
         total = Counter[str]()
         for batch in self.batches:
-            total.update(batch["rejected"])
+            total.update(batch.rejected)
         return total
 
     @cached_property
     def result(self) -> Result | None:
         """All batches together, for people to read."""
-        result = self.results.result()
-        if result is None:
-            return None
-        pairs = zip(result.columns, self.survey.questions, strict=True)
-        return replace(result, columns=tuple(_spoken(*pair) for pair in pairs))
-
-    @cached_property
-    def bias_bounds(self) -> list[float | None]:
-        """By how much dishonest people can have shifted each question; None: it is not known."""
-        return [part["bias_bound"] for part in parts_of(self.results.combined() or {})]
+        return self.results.result()
 
     @cached_property
     def answers(self) -> list[tuple[Answer, ...]]:
         """The largest answers to each question, for a survey that has a result."""
         return [] if self.result is None else [answers(each) for each in self.result.columns]
 
-    def of_batch(self, collection: Collection) -> tuple[ColumnResult, ...]:
+    def of_batch(self, batch: BatchResult, collection: Collection) -> tuple[ColumnResult, ...]:
         """What a published batch found, question by question, if its counts are there."""
-        counts = collection.counts
-        guarantee = guaranteed(self.survey, collection.valid or 0) if counts else None
-        if guarantee is None:
+        if batch.withheld is not None or not isinstance(collection, Opened):
             return ()
-        pairs = zip(self.survey.questions, counts, strict=True)
+        decision = ReleaseDecision(
+            batch.valid, batch.honest, guaranteed(self.survey, batch.valid), None
+        )
         try:
-            return tuple(_spoken(column(*pair, guarantee), pair[0]) for pair in pairs)
+            return Outcome(self.survey, decision, collection.counts, batch.reports).spoken
         except ShoalError:
             return ()
-
-
-def _spoken(result: ColumnResult, question: Question) -> ColumnResult:
-    """With the words that people who answered have read."""
-    answers, groups = question.spoken
-    result = replace(result, labels=labels(answers, groups))
-    if isinstance(result, GroupedResult):
-        return replace(result, answers=answers, group_labels=groups)
-    return result
 
 
 def under_way(collections: Iterable[Collection]) -> list[str]:

@@ -26,26 +26,26 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
-from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.collection import (
+    Budgeted,
+    Collection,
+    Held,
+    Opened,
+    Published,
+    Received,
+    Requested,
+)
 from shoal.service.analyzer.decode import LocalRecords, Records, decode, joined
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
 from shoal.service.analyzer.source import BatchSource, discard, download, path_of
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.analyzer.tables import (
-    BUDGETED,
-    HELD,
-    OPENED,
-    PUBLISHED,
-    RECEIVED,
-    REFUSED,
-    REQUESTED,
-)
+from shoal.service.analyzer.tables import HELD, PUBLISHED, RECEIVED, REFUSED, REQUESTED
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import HOUR, Clock, system_clock
 from shoal.service.db.files import disk
@@ -200,19 +200,19 @@ class Collector:
 
     def _advance(self, collection: Collection) -> Iterator[str]:
         """The states that the batch comes to here, one after the other."""
-        steps: dict[str, Callable[[Collection], Collection]] = {
-            REQUESTED: self._receive,
-            RECEIVED: self._open,
-            OPENED: self._debit,
-            BUDGETED: self._publish,
-            HELD: self._acknowledge,
-            PUBLISHED: self._acknowledge,
+        steps: dict[type[Collection], Callable[[Any], Collection]] = {
+            Requested: self._receive,
+            Received: self._open,
+            Opened: self._debit,
+            Budgeted: self._publish,
+            Held: self._acknowledge,
+            Published: self._acknowledge,
         }
         leases, owner = self.store.collections.leases, str(collection.owner)
         try:
             with leases.renewed(owner, self.store.collections.lease):
                 while not collection.finished:
-                    before, collection = collection.state, steps[collection.state](collection)
+                    before, collection = collection.state, steps[type(collection)](collection)
                     if collection.state != before:
                         yield collection.state
         except LeaseLostError:
@@ -221,7 +221,7 @@ class Collector:
             with suppress(LeaseLostError):
                 leases.release(owner)
 
-    def _receive(self, collection: Collection) -> Collection:
+    def _receive(self, collection: Requested) -> Collection:
         path = download(self.store.incoming, collection, self.source)
         try:
             header = self._checked(path, collection).header
@@ -232,7 +232,7 @@ class Collector:
         failpoints.reached("collect.received")
         return received
 
-    def _open(self, collection: Collection) -> Collection:
+    def _open(self, collection: Received) -> Collection:
         path = path_of(self.store.incoming, collection)
         if not path.exists():  # somebody cleaned up: the same request gets the same bytes
             download(self.store.incoming, collection, self.source)
@@ -274,12 +274,12 @@ class Collector:
         failpoints.reached("analysis.opened")
         return opened
 
-    def _debit(self, collection: Collection) -> Collection:
+    def _debit(self, collection: Opened) -> Collection:
         debited = self.store.ledger.debit(collection, _decision(self.survey, collection))
         failpoints.reached("analysis.debited")
         return debited
 
-    def _publish(self, collection: Collection) -> Collection:
+    def _publish(self, collection: Budgeted) -> Collection:
         if collection.warning is None:
             return _published(self.store, self.survey, collection)
         held = self.store.collections.move(collection, HELD)
@@ -311,12 +311,13 @@ class Collector:
             batch = BatchFile.read(path)
         survey, wire, header = self.survey, Wire.of(self.survey), batch.header
         questions = len(wire.sections)
+        key = collection.key if isinstance(collection, Received) else None
         for fits, expected, actual in (
             (header.survey == survey.id, f"survey {survey.id}", header.survey),
             (header.batch == collection.batch, f"batch {collection.batch}", header.batch),
             (
-                collection.state != RECEIVED or header.key == collection.key,
-                f"records for key {collection.key}, as when it was received",
+                key is None or header.key == key,
+                f"records for key {key}, as when it was received",
                 header.key,
             ),
             (len(header.sections) == questions, f"{questions} sections", len(header.sections)),
@@ -365,7 +366,7 @@ def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:
     if collection is None:
         raise NotReadyError(f"batch {batch}", "another process is working on it", retry_after=LEASE)
     try:
-        if collection.state != HELD:
+        if not isinstance(collection, Held):
             expected = f"a held batch; this one is {collection.state}"
             raise InvalidArgumentError("release", batch, expected)
         published = _published(store, survey, collection)
@@ -376,17 +377,16 @@ def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:
     return published
 
 
-def _published(store: AnalyzerStore, survey: Survey, collection: Collection) -> Collection:
-    decision, now = _decision(survey, collection), store.clock()
-    document = result_document(survey, decision, collection, now=now)
-    published = store.results.publish(collection, document)
+def _published(store: AnalyzerStore, survey: Survey, collection: Opened) -> Collection:
+    document = result_document(survey, _decision(survey, collection), collection)
+    published = store.results.publish(collection, document, now=store.clock())
     failpoints.reached("analysis.published")
     return published
 
 
-def _decision(survey: Survey, collection: Collection) -> ReleaseDecision:
+def _decision(survey: Survey, collection: Opened) -> ReleaseDecision:
     """As it was when the batch was opened."""
-    valid = collection.valid or 0
+    valid = collection.valid
     honest, guarantee = survey.honest(valid), guaranteed(survey, valid)
     return ReleaseDecision(valid, honest, guarantee, collection.reason, collection.warning)
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ from shoal.errors import InvalidArgumentError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.decode import Admitted, Mask, packed, unpacked
 from shoal.service.analyzer.tables import (
+    BUDGETED,
     HELD,
     OPENED,
     PUBLISHED,
@@ -80,51 +81,106 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collection:
-    """A row of the table of that name.
+    """A batch that was asked for; a class for each state has what is known from then on.
 
-    ``survey`` is the survey's number in this store. What is not known yet is None; ``cells`` are
-    read with one collection only, not with a list of them.
+    ``survey`` is the survey's number in this store.
     """
 
+    state: ClassVar[str]
     survey: int
     batch: str
     request: str
-    state: str
     digest: str
     size: int
-    key: int | None
-    reports: int | None
-    records: int | None
-    valid: int | None
-    rejected: dict[str, int] | None
-    reason: str | None
     acknowledged: bool
     owner: str | None
-    lease_until: int | None
-    warning: str | None = None
-    cells: bytes | None = None
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Collection:
-        """From a row."""
-        rejected = row["rejected"]
-        changed = {
-            "rejected": None if rejected is None else json.loads(rejected),
-            "acknowledged": bool(row["acknowledged"]),
-        }
-        return cls(**{**row, **changed})
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> Collection:
+        """From a row of the table of collections."""
+        kind = _KINDS[row["state"]]
+        values = {each.name: row[each.name] for each in fields(kind) if each.name in row}
+        if "rejected" in values:
+            values["rejected"] = json.loads(values["rejected"])
+        return kind(**{**values, "acknowledged": bool(row["acknowledged"])})
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do but what an operator decides."""
         return _is_finished(self.state, acknowledged=self.acknowledged)
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Requested(Collection):
+    """``key`` is the one that its records are sealed for, if the shuffler tells it."""
+
+    state = REQUESTED
+    key: int | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refused(Collection):
+    """It is not what it claims to be, and why."""
+
+    state = REFUSED
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Received(Collection):
+    """It is on the disk, with what its header says."""
+
+    state = RECEIVED
+    key: int
+    reports: int
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Opened(Received):
+    """Its records were counted; ``reason`` says why nothing of it is published, if so.
+
+    ``warning`` says why no honest crowd can have sent it, if so. ``cells`` are read with one
+    collection only, not with a list of them.
+    """
+
+    state = OPENED
+    valid: int
+    rejected: dict[str, int]
+    reason: str | None
+    warning: str | None
+    cells: bytes | None = None
+
     @property
     def counts(self) -> tuple[Counts, ...]:
         """What its records added up to, question by question; none if they may not be used."""
-        if self.cells is None or self.valid is None:
-            return ()
-        return unpacked(self.cells, self.valid)
+        return () if self.cells is None else unpacked(self.cells, self.valid)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Budgeted(Opened):
+    """What it costs is in the ledger."""
+
+    state = BUDGETED
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Held(Opened):
+    """It has a warning, and an operator who has not released it."""
+
+    state = HELD
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Published(Opened):
+    """It has a document, with its estimates unless it is withheld."""
+
+    state = PUBLISHED
+
+
+_KINDS: Mapping[str, type[Collection]] = {
+    kind.state: kind for kind in (Requested, Refused, Received, Opened, Budgeted, Held, Published)
+}
 
 
 @dataclass(frozen=True)
@@ -226,18 +282,18 @@ class Collections:
             raise LeaseLostError(f"batch {collection.batch}")
         return _read(connection, collection.survey, collection.batch)
 
-    def replayed(self, collection: Collection, tags: Rows) -> Mask:
+    def replayed(self, collection: Received, tags: Rows) -> Mask:
         """Which of these tags an earlier batch had."""
         parts = [np.zeros(0, dtype=bool)]
         with self.database.read() as connection:
             for some in _listed(tags):
-                known = known_tags(connection, collection.survey, int(collection.key or 0), some)
+                known = known_tags(connection, collection.survey, collection.key, some)
                 parts.append(np.fromiter((tag in known for tag in some), dtype=bool))
         return np.concatenate(parts)
 
     def opened(
         self,
-        collection: Collection,
+        collection: Received,
         admitted: Admitted,
         counts: tuple[Counts, ...],
         *,
@@ -256,7 +312,7 @@ class Collections:
             "warning": warning,
             "cells": packed(counts) if counts and not withheld else None,
         }
-        survey, key = collection.survey, int(collection.key or 0)
+        survey, key = collection.survey, collection.key
         with self.database.write() as connection:
             added = (add_tags(connection, survey, key, some) for some in _listed(admitted.tags))
             if sum(added) != len(admitted.tags):

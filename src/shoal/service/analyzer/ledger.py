@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import sqlalchemy as sa
 
@@ -24,7 +24,7 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
 from shoal.explain.text import plain, up
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.collection import Collection, Collections
+from shoal.service.analyzer.collection import Collection, Collections, Opened
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import SurveyRow, Surveys
@@ -137,6 +137,22 @@ def estimated(question: Question, counts: Counts) -> Estimate | MeanEstimate:
     return cast("Estimate | MeanEstimate", question.device.estimate(counts))
 
 
+class Life(TypedDict):
+    """What a survey has cost one person so far: towards readers, and towards the analyzer itself.
+
+    ``epsilon`` is towards readers: of the ``batches`` whose estimates are published, the smallest
+    of which has so many valid reports. ``analyzer_epsilon`` is towards the analyzer, who has
+    ``opened`` withheld ones too. Where those are too small for any guarantee the local one is left;
+    None if that is infinite.
+    """
+
+    epsilon: float | None
+    batches: int
+    smallest: int | None
+    analyzer_epsilon: float | None
+    opened: int
+
+
 @dataclass(frozen=True)
 class Ledger:
     """The ledger of all surveys, one entry for each batch that was opened."""
@@ -145,7 +161,7 @@ class Ledger:
     surveys: Surveys
     collections: Collections
 
-    def debit(self, collection: Collection, decision: ReleaseDecision) -> Collection:
+    def debit(self, collection: Opened, decision: ReleaseDecision) -> Collection:
         """Enter what the batch tells about a person."""
         entry = {
             "survey": collection.survey,
@@ -186,18 +202,15 @@ class Ledger:
             rows = connection.execute(query).mappings().all()
         return [{**row, "released": bool(row["released"])} for row in rows]
 
-    def spent(self, name: SurveyId) -> dict[str, Any]:
+    def spent(self, name: SurveyId) -> Life:
         """What the survey cost so far."""
         with self.database.read() as connection:
             return spent(connection, self.surveys.row(name))
 
 
-def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> dict[str, Any]:
-    """What a survey has cost one person so far: towards readers, and towards the analyzer itself.
+def spent(connection: sa.Connection, row: SurveyRow, batch: str = "") -> Life:
+    """What a survey cost so far, ``batch`` being published, too.
 
-    ``epsilon`` is towards readers: of the ``batches`` whose estimates are published, and of
-    ``batch``. ``analyzer_epsilon`` is towards the analyzer, who has ``opened`` withheld ones too.
-    Where those are too small for any guarantee the local one is left; None if that is infinite.
     What may be ``LOST`` counts as opened, and as the smallest batch, but not as one of the batches.
     """
     entry, done = ledger.c, results.c

@@ -4,9 +4,11 @@ A document is plain values. That of a result says what was found in a batch, how
 what it costs. It holds no more about anybody than the estimates, which are computed
 from what came out of the shuffler, and says itself what has to be believed for its guarantee.
 
-Counts of batches add up, so that the estimate from all of them is the mechanism's own estimate from
-the sum. Together they cost a person no more than the costliest of them: reports of one person are
-accounted for in the guarantee of the smallest crowd, and batches of different people do not add up.
+Estimates are those of :class:`shoal.results.result.ColumnResult`, as of any run, and have the names
+that documents promise. Counts of batches add up, so that the estimate from all of them is the
+mechanism's own estimate from the sum. Together they cost a person no more than the costliest of
+them: reports of one person are accounted for in the guarantee of the smallest crowd, and batches of
+different people do not add up.
 """
 
 from __future__ import annotations
@@ -14,29 +16,28 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, reduce
 from operator import add
 from threading import Lock
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
-from shoal.mechanisms.estimators import AnswerEstimator
+from shoal.results.groups import GroupedResult
 from shoal.results.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
-from shoal.service.admission import ASSUMED
 from shoal.service.analyzer import tables
-from shoal.service.analyzer.collection import Collection, Collections
+from shoal.service.analyzer.collection import Collection, Collections, Held, Opened, Refused
 from shoal.service.analyzer.decode import unpacked
 from shoal.service.analyzer.ledger import (
     LOST,
     Ledger,
+    Life,
     ReleaseDecision,
     estimated,
     guaranteed,
@@ -49,9 +50,10 @@ from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import surveys
 from shoal.service.errors import UnknownBatchError
 from shoal.service.survey import Question, Survey
+from shoal.service.survey.document import labels
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
-from shoal.values import Counts, Estimate
+from shoal.values import Counts, Estimate, MeanEstimate
 
 Document = dict[str, Any]
 # What is another one whenever the results of a survey are.
@@ -61,139 +63,131 @@ VERSION = 1
 LEVEL = 0.95
 ALL = "all"
 PUBLISHED, WITHHELD = "published", "withheld"
-_END = 500  # bytes of a document that hold when it was published, and the survey's life
-_PUBLISHED_AT = re.compile(rb'"published": ?([0-9]+)')
-_MEAN = ("mean", "low", "high", "standard_error", "sum")
-_SHARE = ("answer", "share", "low", "high", "standard_error", "count")
-FRACTION = ("fraction", "fraction_low", "fraction_high")  # of the group
-SIZE = ("group_count", "group_low", "group_high")
+# Columns of tables: of answers, of numbers, and what those of answers by groups have more.
+ANSWERS = ("answer", "fraction", "low", "high", "standard_error", "count")
+NUMBERS = ("mean", "low", "high", "standard_error", "sum")
+GROUPED = tuple(
+    f"{name}{end}"
+    for name, ends in (
+        ("fraction_of_group", ("", "_low", "_high")),
+        ("group", ("_count", "_low", "_high")),
+    )
+    for end in ends
+)
 _RELEASED = "released by the operator despite"
 _NAMED = 5  # batches in a sentence
 _NO_ESTIMATES: Document = dict.fromkeys(("estimates", "mean", "bias_bound"))
 
 
-# -------------------------------------------------------------------------------------- documents
+# ------------------------------------------------------------------------------ what reports say
 
 
-def result_document(
-    survey: Survey, decision: ReleaseDecision, collection: Collection, *, now: int
-) -> Document:
-    """The result of a batch, but for what the survey cost so far."""
-    reports = collection.reports or 0
-    return {
-        "version": VERSION,
-        "status": PUBLISHED if decision.withheld is None else WITHHELD,
-        **about(survey),
-        "batch": collection.batch,
-        "reports": reports,
-        "rejected": collection.rejected or {},
-        **outcome(survey, decision, collection.counts, reports),
-        "warning": decision.warning and f"{_RELEASED}: {decision.warning}",
-        "published": now - now % HOUR,
+def column(question: Question, counts: Counts, guarantee: Guarantee) -> ColumnResult:
+    """What counts say under a guarantee, as a result like any other."""
+    fields: dict[str, Any] = {
+        "column": question.text,
+        "labels": question.labels,
+        "estimate": estimated(question, counts),
+        "randomizer": question.device,
+        "guarantee": guarantee,
+        "n": counts.n,
     }
+    if not question.groups:
+        return ColumnResult(**fields)
+    by, groups, answers = question.by, question.groups, question.answers
+    return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)
 
 
-def about(survey: Survey) -> Document:
-    """Which survey it is."""
-    return {"survey": str(survey.id), "name": survey.name, "question": survey.title}
+def spoken(result: ColumnResult, question: Question) -> ColumnResult:
+    """With the words that people who answered have read."""
+    answers, groups = question.spoken
+    result = replace(result, labels=labels(answers, groups))
+    if isinstance(result, GroupedResult):
+        return replace(result, answers=answers, group_labels=groups)
+    return result
 
 
-def outcome(
-    survey: Survey, decision: ReleaseDecision, counts: tuple[Counts, ...], reports: int
-) -> Document:
-    """What so many valid reports guarantee and what is assumed for that; what they add up to.
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What so many ``reports`` add up to, question by question, and what it is worth."""
 
-    Fractions of the answers, or the mean, with limits of 95 % intervals. Both kinds of estimates
-    are there by name, so that every document has the same members. Those of several questions are
-    in a list ``questions``, with their names.
-    """
-    guarantee = decision.guarantee
-    document: Document = {
-        "valid": decision.valid,
-        "honest": decision.honest,
-        "epsilon": None if guarantee is None else guarantee.epsilon,
-        "delta": survey.delta,
-        "local_epsilon": survey.local_epsilon,
-        "theorem": None if guarantee is None else guarantee.theorem,
-        "reports_per_person": survey.reports_per_person,
-        "reports_per_person_is": survey.admission.enforced,
-        "participation": survey.participation,
-        "dishonest": survey.admission.dishonest,
-        "admission": survey.admission.to_dict(),
-        "assumptions": [] if guarantee is None else list(guarantee.assumptions),
-        "trust": survey.admission.trust,
-        "level": LEVEL,
-        **_NO_ESTIMATES,
-        "withheld": decision.withheld,
-    }
-    if decision.withheld is not None or not counts:
+    survey: Survey
+    decision: ReleaseDecision
+    counts: tuple[Counts, ...]
+    reports: int
+
+    @cached_property
+    def columns(self) -> tuple[ColumnResult, ...]:
+        """The result of each question; none if nothing is published."""
+        guarantee = self.decision.guarantee
+        if guarantee is None or self.decision.withheld is not None or not self.counts:
+            return ()
+        pairs = zip(self.survey.questions, self.counts, strict=True)
+        return tuple(column(*pair, guarantee) for pair in pairs)
+
+    @cached_property
+    def bounds(self) -> tuple[float | None, ...]:
+        """By how much dishonest people can have shifted each; None where that is not known."""
+        pairs = zip(self.survey.questions, self.columns, self.counts, strict=False)
+        return tuple(bias(*pair, self.decision, self.reports) for pair in pairs)
+
+    @property
+    def spoken(self) -> tuple[ColumnResult, ...]:
+        """The results for people to read."""
+        pairs = zip(self.columns, self.survey.questions, strict=False)
+        return tuple(spoken(*pair) for pair in pairs)
+
+    def to_dict(self) -> Document:
+        """What so many valid reports guarantee, and what is assumed for that; the estimates.
+
+        Fractions of the answers, or the mean, with limits of 95 % intervals. Both kinds of
+        estimates are there by name, so that every document has the same members. Those of several
+        questions are in a list ``questions``, with their names.
+        """
+        survey, decision, guarantee = self.survey, self.decision, self.decision.guarantee
+        document: Document = {
+            "valid": decision.valid,
+            "honest": decision.honest,
+            "epsilon": None if guarantee is None else guarantee.epsilon,
+            "delta": survey.delta,
+            "local_epsilon": survey.local_epsilon,
+            "theorem": None if guarantee is None else guarantee.theorem,
+            "reports_per_person": survey.reports_per_person,
+            "reports_per_person_is": survey.admission.enforced,
+            "participation": survey.participation,
+            "dishonest": survey.admission.dishonest,
+            "admission": survey.admission.to_dict(),
+            "assumptions": [] if guarantee is None else list(guarantee.assumptions),
+            "trust": survey.admission.trust,
+            "level": LEVEL,
+            **_NO_ESTIMATES,
+            "withheld": decision.withheld,
+        }
+        pairs = zip(self.columns, self.bounds, strict=True)
+        parts = [_estimates(*pair) for pair in pairs]
+        if survey.several and parts:
+            document["questions"] = [
+                {"name": question.name, "question": question.text, "valid": each.n, **part}
+                for question, each, part in zip(survey.questions, self.counts, parts, strict=True)
+            ]
+        elif parts:
+            document |= parts[0]
         return document
-    parts = [
-        _estimates(question, decision, each, reports)
-        for question, each in zip(survey.questions, counts, strict=True)
-    ]
-    if not survey.several:
-        return {**document, **parts[0]}
-    named = [
-        {"name": question.name, "question": question.text, "valid": each.n, **part}
-        for question, each, part in zip(survey.questions, counts, parts, strict=True)
-    ]
-    return {**document, "questions": named}
 
 
-def parts_of(document: Document) -> list[Document]:
-    """What a document says of each question: of the only one, the document itself."""
-    named: list[Document] = document.get("questions") or [document]
-    return named
-
-
-def _estimates(
-    question: Question, decision: ReleaseDecision, counts: Counts, reports: int
-) -> Document:
-    document: Document = dict(_NO_ESTIMATES)
-    estimate = estimated(question, counts)
-    if isinstance(estimate, Estimate):
-        columns = (
-            question.answers * max(1, len(question.groups)),
-            estimate.frequencies.tolist(),
-            *(ends.tolist() for ends in estimate.interval(LEVEL)),
-            estimate.standard_errors.tolist(),
-            estimate.counts.tolist(),
-        )
-        rows = zip(*columns, strict=True)
-        shares = [dict(zip(_SHARE, row, strict=True)) for row in rows]
-        if question.groups:
-            more = _by_groups(question, estimate)
-            shares = [{**one, **share} for one, share in zip(more, shares, strict=True)]
-        document["estimates"] = shares
-    else:
-        ends = estimate.interval(LEVEL)
-        numbers = (estimate.mean, *ends, estimate.standard_error, estimate.sum)
-        document["mean"] = dict(zip(_MEAN, numbers, strict=True))
-    document["bias_bound"] = bias(question, counts, decision, reports)
-    return document
-
-
-def _by_groups(question: Question, estimate: Estimate) -> Iterator[Document]:
-    """Of each answer in each group: its fraction of the group, and about how many that has.
-
-    There is no fraction where the group may be empty.
-    """
-    from shoal.estimate.groups import split
-
-    estimator = cast("AnswerEstimator", question.device.estimator)
-    for group in split(estimator, estimate, question.groups, LEVEL):
-        size = dict(zip(SIZE, (group.count, group.low, group.high), strict=True))
-        inside: Iterable[tuple[float | None, ...]] = [(None, None, None)] * len(question.answers)
-        if group.fractions is not None:
-            columns = (group.fractions, group.lows, group.highs)
-            inside = zip(*(each.tolist() for each in columns), strict=True)
-        for fraction in inside:
-            yield {"group": group.label, **size, **dict(zip(FRACTION, fraction, strict=True))}
+def _estimates(result: ColumnResult, bound: float | None) -> Document:
+    records = result.published()
+    mean = isinstance(result.estimate, MeanEstimate)
+    estimates, number = (None, records[0]) if mean else (records, None)
+    return {"estimates": estimates, "mean": number, "bias_bound": bound}
 
 
 def bias(
-    question: Question, counts: Counts, decision: ReleaseDecision, reports: int
+    question: Question,
+    result: ColumnResult,
+    counts: Counts,
+    decision: ReleaseDecision,
+    reports: int,
 ) -> float | None:
     """By how much those who follow no protocol can shift a fraction, or the mean, at most.
 
@@ -206,9 +200,34 @@ def bias(
     own = device.domain.extent
     if device.several:
         return people * ((device.influence or 0.0) + own) / counts.n
-    estimate = estimated(question, counts)
-    step = estimate.step if isinstance(estimate, Estimate) else 0.0
+    step = result.estimate.step if isinstance(result.estimate, Estimate) else 0.0
     return people * (step + own / counts.n) if step else None
+
+
+# -------------------------------------------------------------------------------------- documents
+
+
+def result_document(survey: Survey, decision: ReleaseDecision, batch: Opened) -> Document:
+    """The result of a batch, but for when it is published, and what the survey cost so far."""
+    return {
+        "version": VERSION,
+        "status": PUBLISHED if decision.withheld is None else WITHHELD,
+        **about(survey),
+        "batch": batch.batch,
+        "reports": batch.reports,
+        "rejected": batch.rejected,
+        **Outcome(survey, decision, batch.counts, batch.reports).to_dict(),
+        "warning": _warning(decision.warning),
+    }
+
+
+def _warning(reason: str | None) -> str | None:
+    return reason and f"{_RELEASED}: {reason}"
+
+
+def about(survey: Survey) -> Document:
+    """Which survey it is."""
+    return {"survey": str(survey.id), "name": survey.name, "question": survey.title}
 
 
 def promise_json(survey: Survey) -> Document:
@@ -246,38 +265,57 @@ def written(document: Mapping[str, Any]) -> bytes:
     return text.encode()
 
 
-def batch_sentence(batch: Document) -> str:
-    """What became of a batch that was opened, in one line."""
-    name = f"batch {batch['batch'][:8]}"
-    left_out = ", ".join(
-        f"{count:,} {reason}" for reason, count in batch["rejected"].items() if count
-    )
-    reports = f"{batch['valid']:,} of {batch['reports']:,} reports valid"
-    if left_out:
-        reports = f"{reports} ({left_out})"
-    if batch["withheld"] is not None:
-        return f"{name} withheld: {reports}; {batch['withheld']}"
-    guarantee = f"ε = {up(batch['epsilon'])} at δ = {plain(batch['delta'])}"
-    # What was published by an earlier version does not say who may report: it was anybody.
-    checked = batch.get("admission", {}).get("kind", "open") != "open"
-    crowd = "" if checked else f" ({ASSUMED})"
-    warning = f"; {batch['warning']}" if batch.get("warning") else ""
-    return f"{name} published: {reports}; {guarantee}{crowd}{warning}"
-
-
-def held_sentence(batch: str, reason: str) -> str:
-    """Why a batch is not published, and what to do, in one line."""
-    release = f"to publish it after a look: shoal collect DIR --release {batch[:8]}"
-    return f"batch {batch[:8]} held: {reason}; {release}"
-
-
 # -------------------------------------------------------------------------- all batches together
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """What is published of a batch, but for its estimates.
+
+    ``published`` is when, to the hour; ``withheld`` says why it has no estimates, if so.
+    """
+
+    batch: str
+    published: int
+    reports: int
+    rejected: dict[str, int]
+    valid: int
+    honest: int
+    epsilon: float | None
+    withheld: str | None
+    warning: str | None
+
+    def sentence(self, survey: Survey) -> str:
+        """What became of the batch, in one line."""
+        name = f"batch {self.batch[:8]}"
+        left_out = ", ".join(
+            f"{count:,} {reason}" for reason, count in self.rejected.items() if count
+        )
+        reports = f"{self.valid:,} of {self.reports:,} reports valid"
+        if left_out:
+            reports = f"{reports} ({left_out})"
+        if self.withheld is not None or self.epsilon is None:
+            return f"{name} withheld: {reports}; {self.withheld}"
+        guarantee = f"ε = {up(self.epsilon)} at δ = {plain(survey.delta)}"
+        caveat = survey.admission.caveat
+        crowd = f" ({caveat})" if caveat else ""
+        warning = f"; {self.warning}" if self.warning else ""
+        return f"{name} published: {reports}; {guarantee}{crowd}{warning}"
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A batch of which nothing is published, and why."""
+
+    batch: str
+    reason: str | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurveyResults:
     """The results of one survey.
 
+    ``documents`` are what was published of each of the ``batches``, if they were wanted.
     ``counts`` are the sums over all batches that were published with estimates, question by
     question, none if there is no batch; ``reports`` is how many reports those had. ``refused`` has
     the batches that were not what they claimed to be, and why; ``held`` those that no honest crowd
@@ -286,10 +324,11 @@ class SurveyResults:
     """
 
     survey: Survey
-    batches: tuple[Document, ...]
-    refused: tuple[Document, ...]
-    held: tuple[Document, ...]
-    life: Document
+    batches: tuple[BatchResult, ...]
+    documents: tuple[Document, ...] = ()
+    refused: tuple[SetAside, ...]
+    held: tuple[SetAside, ...]
+    life: Life
     counts: tuple[Counts, ...]
     reports: int
     restored: bool = False
@@ -299,20 +338,35 @@ class SurveyResults:
         return {
             "version": VERSION,
             **about(self.survey),
-            "batches": list(self.batches),
+            "batches": list(self.documents),
             "combined": self.combined(),
-            "refused": list(self.refused),
-            "held": list(self.held),
+            "refused": list(map(asdict, self.refused)),
+            "held": list(map(asdict, self.held)),
             "life": self.life,
         }
 
-    def combined(self) -> Document | None:
-        """The estimate from all batches together; None before there is one."""
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """All valid reports, under the guarantee of the smallest batch; None if there is none."""
         if not self.counts:
+            return None
+        guarantee, withheld = guaranteed(self.survey, self.life["smallest"] or 0), None
+        try:
+            for question, counts in zip(self.survey.questions, self.counts, strict=True):
+                estimated(question, counts)
+        except ShoalError:
+            withheld = "counts of several batches that do not add up"
+        valid = min(counts.n for counts in self.counts)
+        decision = ReleaseDecision(valid, self.survey.honest(valid), guarantee, withheld)
+        return Outcome(self.survey, decision, self.counts, self.reports)
+
+    def combined(self) -> Document | None:
+        """The estimate from all batches together, as plain values; None before there is one."""
+        if self.outcome is None:
             return None
         return {
             "batches": self.life["batches"],
-            **outcome(self.survey, self._decision(), self.counts, self.reports),
+            **self.outcome.to_dict(),
             "warning": self.warning,
             "epsilon": self.life["epsilon"],
         }
@@ -320,46 +374,29 @@ class SurveyResults:
     @property
     def warning(self) -> str | None:
         """What has to be known of the batches before relying on them; None if nothing has."""
-        warned = [each for each in self.batches if each.get("warning")]
+        warned = [each for each in self.batches if each.warning]
         if not warned:
             return None
         if len(warned) == 1:
-            return f"batch {warned[0]['batch'][:8]} was {warned[0]['warning']}"
-        names = ", ".join(each["batch"][:8] for each in warned[:_NAMED])
+            return f"batch {warned[0].batch[:8]} was {warned[0].warning}"
+        names = ", ".join(each.batch[:8] for each in warned[:_NAMED])
         more = ", …" if len(warned) > _NAMED else ""
         return f"{len(warned):,} batches were {_RELEASED} signs of forgery: {names}{more}"
 
-    def _decision(self) -> ReleaseDecision:
-        """All valid reports, under the guarantee of the smallest batch."""
-        smallest, withheld = guaranteed(self.survey, int(self.life["smallest"])), None
-        try:
-            for question, counts in zip(self.survey.questions, self.counts, strict=True):
-                estimated(question, counts)
-        except ShoalError:
-            withheld = "counts of several batches that do not add up"
-        valid = min(counts.n for counts in self.counts)
-        return ReleaseDecision(valid, self.survey.honest(valid), smallest, withheld)
-
     def result(self) -> Result | None:
-        """All batches together as a result like any other, for charts and pages."""
-        if not self.counts:
+        """All batches together as a result like any other, for people to read."""
+        outcome = self.outcome
+        if outcome is None or outcome.decision.guarantee is None or not outcome.columns:
             return None
-        decision = self._decision()
-        if decision.guarantee is None or decision.withheld is not None:
-            return None
-        pairs = list(zip(self.survey.questions, self.counts, strict=True))
-        columns = (column(*pair, decision.guarantee, self.warning) for pair in pairs)
-        bounds = [
-            (question, bias(question, counts, decision, self.reports)) for question, counts in pairs
-        ]
+        warnings = () if self.warning is None else (self.warning,)
         return Result(
-            columns=tuple(columns),
-            guarantee=decision.guarantee,
-            notes=tuple(self._notes(bounds)),
+            columns=tuple(replace(each, warnings=warnings) for each in outcome.spoken),
+            guarantee=outcome.decision.guarantee,
+            notes=tuple(self._notes(outcome)),
         )
 
-    def _notes(self, bounds: Sequence[tuple[Question, float | None]]) -> Iterator[str]:
-        smallest = int(self.life["smallest"])
+    def _notes(self, outcome: Outcome) -> Iterator[str]:
+        smallest = self.life["smallest"] or 0
         if self.restored:
             yield (
                 "the analyzer was restored from a backup: batches that it published since are "
@@ -375,10 +412,10 @@ class SurveyResults:
                 f"{self.survey.honest(smallest):,} honest people in each"
             )
         yield self.survey.admission.fact
-        left_out = sum(sum(document["rejected"].values()) for document in self.batches)
+        left_out = sum(sum(each.rejected.values()) for each in self.batches)
         if left_out:
             yield f"{left_out:,} records were left out; they hide nobody"
-        withheld = sum(document["withheld"] is not None for document in self.batches)
+        withheld = sum(each.withheld is not None for each in self.batches)
         if withheld:
             were = "batch was" if withheld == 1 else "batches were"
             worst = self.life["analyzer_epsilon"]
@@ -388,70 +425,54 @@ class SurveyResults:
                 f"decrypted all batches, there is {lost} (at delta "
                 f"{plain(self.survey.delta)})"
             )
-        for question, bound in bounds:
+        for question, bound in zip(self.survey.questions, outcome.bounds, strict=True):
             if bound:
-                what = "a share" if question.answers else "the mean"
+                what = "a fraction" if question.answers else "the mean"
                 what = f"{what} of everybody" if question.groups else what
                 what = f"{what} of {question.name}" if question.name else what
                 yield (
                     f"the people assumed dishonest can have shifted {what} by at most {bound:.3g}"
                 )
 
+    def sentences(self) -> dict[str, str]:
+        """What became of each batch that was opened, refused or held, in one line."""
+        lines = {each.batch: each.sentence(self.survey) for each in self.batches}
+        for each in self.refused:
+            lines[each.batch] = f"batch {each.batch[:8]} refused: {each.reason or ''}"
+        for each in self.held:
+            release = f"to publish it after a look: shoal collect DIR --release {each.batch[:8]}"
+            lines[each.batch] = f"batch {each.batch[:8]} held: {each.reason}; {release}"
+        return lines
+
     def to_csv(self) -> str:
         """One line per batch and answer, and those of all batches together."""
-        head = ["batch", "status"]
-        if self.survey.several:
-            head += ["question"]
-        for of_kind, wanted in ((_SHARE, True), (_MEAN, False)):
-            if any(bool(question.answers) == wanted for question in self.survey.questions):
-                head += [name for name in of_kind if name not in head]
-        if any(question.groups for question in self.survey.questions):
-            head = [*head[: head.index("answer")], "group", *head[head.index("answer") :]]
-            head += [*FRACTION, *SIZE]
-        names = (*head, "reports", "valid", "epsilon", "delta", "warning")
+        questions = self.survey.questions
+        names = ["batch", "status", *["question"] * self.survey.several]
+        names += ["group"] * any(each.groups for each in questions)
+        names += ANSWERS if any(each.answers for each in questions) else ()
+        names += NUMBERS if not all(each.answers for each in questions) else ()
+        names += GROUPED if any(each.groups for each in questions) else ()
+        names += ["reports", "valid", "epsilon", "delta", "warning"]
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(in_table(dict.fromkeys(names)))
-        for row in self.rows():
-            writer.writerow(harmless({name: row.get(name) for name in names}).values())
+        writer = csv.DictWriter(
+            text, dict.fromkeys(names), restval="", extrasaction="ignore", lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(map(harmless, self.rows()))
         return text.getvalue()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Document]:
         """What each batch says of each answer, then the same of all batches together."""
-        documents, combined = list(self.batches), self.combined()
+        documents, combined = list(self.documents), self.combined()
         if combined is not None:
             status = PUBLISHED if combined["withheld"] is None else WITHHELD
-            reports = sum(each["reports"] for each in self.batches if each["withheld"] is None)
-            documents.append({**combined, "batch": ALL, "status": status, "reports": reports})
+            documents.append({**combined, "batch": ALL, "status": status, "reports": self.reports})
         for document in documents:
-            for part in parts_of(document):
-                about = {name: value for name, value in document.items() if name != "mean"}
-                about |= {"question": part.get("name"), "valid": part["valid"]}
-                if part["estimates"] is not None:
-                    yield from ({**about, **estimate} for estimate in part["estimates"])
-                else:
-                    yield {**about, **(part["mean"] or {})}
-
-
-def column(
-    question: Question, counts: Counts, guarantee: Guarantee, warning: str | None = None
-) -> ColumnResult:
-    """What counts say under a guarantee, as a result like any other."""
-    fields: dict[str, Any] = {
-        "column": question.text,
-        "labels": question.labels,
-        "estimate": estimated(question, counts),
-        "randomizer": question.device,
-        "guarantee": guarantee,
-        "n": counts.n,
-        "warnings": () if warning is None else (warning,),
-    }
-    if not question.groups:
-        return ColumnResult(**fields)
-    from shoal.results.groups import GroupedResult
-
-    by, groups, answers = question.by, question.groups, question.answers
-    return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)
+            for part in document.get("questions") or [document]:
+                named = {name: value for name, value in document.items() if name != "mean"}
+                named |= {"question": part.get("name"), "valid": part["valid"]}
+                for record in part["estimates"] or [part["mean"] or {}]:
+                    yield named | in_table(record)
 
 
 # ---------------------------------------------------------------------------------- where they are
@@ -466,8 +487,8 @@ class Results:
     collections: Collections
     ledger: Ledger
 
-    def publish(self, collection: Collection, document: Document) -> Collection:
-        """The result is there for good, with what the survey cost so far."""
+    def publish(self, collection: Collection, document: Document, *, now: int) -> Collection:
+        """The result is there for good, with the hour, and with what the survey cost so far."""
         row = self.surveys.numbered(collection.survey)
         # Two that publish at once must not miss each other in what the survey cost.
         one_by_one = sa.select(surveys.c.number).where(surveys.c.number == collection.survey)
@@ -478,8 +499,13 @@ class Results:
             moved = self.collections.move_in(connection, collection, tables.PUBLISHED)
             if collection.state == tables.HELD:  # from now on it costs towards readers, too
                 connection.execute(tables.ledger.update().where(debit).values(released=1))
-            whole = written({**document, "life": spent(connection, row, collection.batch)})
-            values = {"survey": collection.survey, "batch": collection.batch, "document": whole}
+            life, hour = spent(connection, row, collection.batch), now - now % HOUR
+            values = {
+                "survey": collection.survey,
+                "batch": collection.batch,
+                "document": written({**document, "published": hour, "life": life}),
+                "published": hour,
+            }
             connection.execute(sa.insert(tables.results).values(values))
             return moved
 
@@ -494,56 +520,46 @@ class Results:
             raise UnknownBatchError(batch)
         return bytes(document)
 
-    def survey(self, name: SurveyId, *, estimates: bool = True) -> SurveyResults:
-        """What a survey has found so far: all of it follows from the documents that are read.
+    def survey(self, name: SurveyId, *, documents: bool = True) -> SurveyResults:
+        """What a survey has found so far; all of it follows from the batches that are read.
 
-        Without the ``estimates`` of each batch, which may be many, a document has what tables have
-        too; when the batch was published is at its end.
+        With the ``documents`` of all of them, which may be large.
         """
         done, entry, each = tables.results.c, tables.ledger.c, tables.collections.c
-        before = sa.func.length(done.document) - _END
-        end = sa.func.substr(done.document, sa.case((before > 0, before), else_=1))
+        number = self.surveys.row(name).number
         query: sa.Select[Any] = sa.select(
-            (done.document if estimates else end).label("document"),
             *(each.batch, each.reports, each.rejected, each.reason, each.warning, each.cells),
-            *(entry.valid, entry.honest, entry.epsilon, entry.released),
+            *(done.published, entry.valid, entry.honest, entry.epsilon, entry.released),
+            *([done.document] if documents else []),
         ).where(
-            done.survey == self.surveys.row(name).number,
+            done.survey == number,
             *(each.survey == done.survey, each.batch == done.batch),
             *(entry.survey == done.survey, entry.batch == done.batch),
         )
+        missing = sa.select(entry.epsilon, entry.valid).where(
+            entry.survey == number, entry.batch == LOST
+        )
         with self.database.read() as connection:
             rows = connection.execute(query.order_by(done.batch)).all()
-            lost = connection.execute(
-                sa.select(entry.epsilon, entry.valid).where(
-                    entry.survey == self.surveys.row(name).number, entry.batch == LOST
-                )
-            ).all()
+            lost = connection.execute(missing).all()
         published = [row for row in rows if row.released]
         debits = [*published, *lost]
         counts = [unpacked(bytes(row.cells), row.valid) for row in published]
-        survey, every = self.surveys.get(name), self.collections.of(name)
+        every = self.collections.of(name)
+        # The analyzer has opened more than it has told: what it told is of the batches read here.
+        life: Life = {
+            **self.ledger.spent(name),
+            "epsilon": max((row.epsilon for row in debits), default=None),
+            "batches": len(published),
+            "smallest": min((row.valid for row in debits), default=None),
+        }
         return SurveyResults(
-            survey=survey,
-            batches=tuple(
-                json.loads(bytes(row.document)) if estimates else _summary(row) for row in rows
-            ),
-            refused=tuple(
-                {"batch": each.batch, "reason": each.reason}
-                for each in every
-                if each.state == tables.REFUSED
-            ),
-            held=tuple(
-                {"batch": each.batch, "reason": each.warning}
-                for each in every
-                if each.state == tables.HELD
-            ),
-            life={
-                **self.ledger.spent(name),  # the analyzer has opened more than it has told
-                "epsilon": max((row.epsilon for row in debits), default=None),
-                "batches": len(published),
-                "smallest": min((row.valid for row in debits), default=None),
-            },
+            survey=self.surveys.get(name),
+            batches=tuple(map(_batch, rows)),
+            documents=tuple(json.loads(bytes(row.document)) for row in rows if documents),
+            refused=tuple(SetAside(x.batch, x.reason) for x in every if isinstance(x, Refused)),
+            held=tuple(SetAside(x.batch, x.warning) for x in every if isinstance(x, Held)),
+            life=life,
             restored=bool(lost),
             counts=tuple(reduce(add, each) for each in zip(*counts, strict=True)),
             reports=sum(row.reports for row in published),
@@ -565,18 +581,18 @@ class Results:
         return (*counts, *map(tuple, rows))
 
 
-def _summary(row: sa.Row[Any]) -> Document:
-    return {
-        "batch": row.batch,
-        "published": int(_PUBLISHED_AT.findall(bytes(row.document))[-1]),
-        "reports": row.reports or 0,
-        "valid": row.valid,
-        "honest": row.honest,
-        "epsilon": row.epsilon,
-        "withheld": None if row.released else row.reason,
-        "warning": row.warning and f"{_RELEASED}: {row.warning}",
-        "rejected": json.loads(row.rejected or "{}"),
-    }
+def _batch(row: sa.Row[Any]) -> BatchResult:
+    return BatchResult(
+        batch=row.batch,
+        published=row.published,
+        reports=row.reports,
+        rejected=json.loads(row.rejected),
+        valid=row.valid,
+        honest=row.honest,
+        epsilon=row.epsilon,
+        withheld=None if row.released else row.reason,
+        warning=_warning(row.warning),
+    )
 
 
 @dataclass

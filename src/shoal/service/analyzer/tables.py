@@ -4,7 +4,7 @@ A collection is one batch on its way from the shuffler to a published result. It
 the estimator needs, once its records were opened and counted; the records themselves are deleted.
 Its ``warning`` says why no honest crowd can have sent it, if so: it is held until it is released.
 Tags are of records that were counted once, so that they are never counted again. No time is kept
-but leases: when a batch was published is in its document, to the hour.
+but leases, and when a result was published, to the hour.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ results = sa.Table(
     sa.Column("survey", sa.Integer, sa.ForeignKey(surveys.c.number), primary_key=True),
     sa.Column("batch", sa.String(32), primary_key=True),
     sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("published", sa.BigInteger, nullable=False),
 )
 
 # What is left of any batch of a survey. One in the ledger is a collection, too; an entry that is

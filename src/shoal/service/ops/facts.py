@@ -20,6 +20,7 @@ from prometheus_client.core import Metric
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as analyzer_schema
+from shoal.service.analyzer.collection import Opened
 from shoal.service.analyzer.store import PASSES, AnalyzerStore, LastPasses, longest_carried
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import tables as common
@@ -555,7 +556,8 @@ def ledger_metrics(store: AnalyzerStore) -> Iterable[Metric]:
         rejected: Counter[str] = Counter()
         for each in store.collections.of(survey.id):
             states[each.state] += 1
-            rejected.update(each.rejected or {})
+            if isinstance(each, Opened):
+                rejected.update(each.rejected)
         for state, count in sorted(states.items()):
             rows["collections"].append((of_survey | {"state": state}, count))
         for reason, count in rejected.items():
