@@ -145,7 +145,7 @@ def _worst_person(graph: Path) -> Iterator[Result]:
     heading = f"accounting for the worst off of {walk.n:,} people on {graph.name}"
     allowed = next((seconds for people, seconds in WORST_SECONDS if walk.n <= people), None)
     start = time.process_time()
-    accountant = WalkAccountant(walk=walk, local_epsilon=LOCAL_EPSILON)
+    accountant = WalkAccountant(walk, local_epsilon=LOCAL_EPSILON)
     epsilon = accountant.profile(rounds).epsilon(DELTA)
     central = accountant.reports.central(walk.n).epsilon(DELTA)
     yield Result(
@@ -167,7 +167,7 @@ def _a_million(walk: Walk) -> Iterator[Result]:
     """The same from the eigenvalue gap alone, where nothing else is affordable."""
     heading = f"accounting for {walk.n:.0e} people, {DEGREE}-regular graph, by the gap"
     start = time.process_time()
-    accountant = WalkAccountant(walk=walk, local_epsilon=LOCAL_EPSILON, method="spectral")
+    accountant = WalkAccountant(walk, local_epsilon=LOCAL_EPSILON, method="spectral")
     epsilon = accountant.profile(MILLION_ROUNDS).epsilon(DELTA)
     yield Result(
         heading=heading,

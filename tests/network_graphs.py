@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from shoal.network.account import WalkAccountant
 from shoal.network.generators import random_regular
 from shoal.network.graph import Graph
 
@@ -32,6 +33,13 @@ def pendant_clique(n, size, *, degree=16, seed=0):
 def pendant(n):
     """A complete graph with one more node on a single edge; the pendant is the last node."""
     return Graph.from_edges(np.concatenate([complete_edges(np.arange(n - 1)), [[0, n - 1]]]))
+
+
+def guarantee_after(walk, rounds, *, delta=None, epsilon=None, quantile=1.0, user=None, **setting):
+    """The (ε, δ) of reports passed on for some rounds, in one call."""
+    people = {"quantile": quantile, "user": user}
+    accountant = WalkAccountant(walk, **setting)
+    return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, **people)
 
 
 @st.composite

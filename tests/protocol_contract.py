@@ -118,7 +118,7 @@ class AnswerProtocolContract:
         deltas = [protocol.profile(n).delta(1.0) for n in (2500, 5000, 10_000, 20_000)]
         assert deltas == sorted(deltas, reverse=True)
         assert deltas[1] > 1e-5
-        half = shoal.amplify(protocol, n=10_000, delta=1e-6, honest_fraction=0.5)
+        half = shoal.amplify(protocol, n=10_000, delta=1e-6, crowd=shoal.Crowd(honest_fraction=0.5))
         assert half.epsilon > 1.2
 
     def test_messages_are_as_many_as_predicted(self):

@@ -22,7 +22,7 @@ from shoal.mechanisms.dummies import PartitionedDummies
 from shoal.mechanisms.partitioned import PartitionedResponse
 from shoal.mechanisms.prefixes import PrefixDummies, PrefixResponse
 from shoal.mechanisms.registry import restored
-from shoal.network import Walk, amplify_walk, complete, random_regular
+from shoal.network import Walk, WalkAccountant, complete, random_regular
 from shoal.questions.kinds import KINDS
 from shoal.randomness import simulated
 
@@ -72,11 +72,12 @@ def _protocol(of, given):
 
 
 def _walk(_, given):
-    given = dict(given)
-    kind, n, degree, number = given.pop("graph")
+    setting = dict(given)
+    kind, n, degree, number = setting.pop("graph")
+    asked = {name: setting.pop(name) for name in ("rounds", "delta") if name in setting}
     regular = kind == "regular"
     graph = random_regular(n, degree, randomness=simulated(number)) if regular else complete(n)
-    return amplify_walk(Walk(graph), **given).epsilon
+    return WalkAccountant(Walk(graph), **setting).guarantee(**asked).epsilon
 
 
 CALLS = {
@@ -93,10 +94,19 @@ CALLS = {
 }
 
 
+def with_crowd(given):
+    """What a question says, with those who take part as a crowd."""
+    crowd = {name: given[name] for name in ("honest_fraction", "participation") if name in given}
+    if not crowd:
+        return given
+    others = {name: value for name, value in given.items() if name not in crowd}
+    return others | {"crowd": shoal.Crowd(**crowd)}
+
+
 def answer(call, of, given):
     """The number, or the name of the error that refuses the question."""
     try:
-        return CALLS[call](of, given)
+        return CALLS[call](of, with_crowd(given))
     except shoal.ShoalError as error:
         return type(error).__name__
 

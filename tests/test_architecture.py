@@ -40,7 +40,8 @@ LAYERS = (
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
 # What the accountant may import: no randomness, clock, disk, network or logging.
-PURE_OURS = ("shoal.errors", "shoal.checks", "shoal.explain", "shoal.accounting")
+OF_OURS = ("errors", "checks", "explain", "questions.terms", "accounting")
+PURE_OURS = tuple(f"shoal.{name}" for name in OF_OURS)
 PURE_THEIRS = {"numpy", "scipy", "dp_accounting"}
 PURE_STANDARD = {
     "__future__",

@@ -150,7 +150,7 @@ def test_the_guarantee_is_of_the_rows_and_the_randomizer(table):
     randomizer = response(4)
     half = Crowd(honest_fraction=0.5)
     found = run(table, "colour", mechanism=randomizer, delta=1e-7, crowd=half)
-    direct = amplify(randomizer, n=N, delta=1e-7, honest_fraction=0.5)
+    direct = amplify(randomizer, n=N, delta=1e-7, crowd=half)
     assert found.guarantee.epsilon == direct.epsilon
     assert (found.guarantee.delta, found.guarantee.n) == (1e-7, N // 2)
     assert found.guarantee.local_epsilon == randomizer.local_epsilon

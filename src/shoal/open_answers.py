@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.accounting import amplification
-from shoal.accounting import devices as accountable
+from shoal.accounting.devices import People
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import columns as tables
 from shoal.engines.columns import Answers, Column, Counting, Inputs, Report
@@ -299,13 +299,11 @@ def heavy_hitters(
     delta = default_delta(total) if delta is None else delta
     with stages("plan"):
         bits = source(randomness)
-        people = accountable.Crowd(total, crowd.honest_fraction).honest
+        people = People(total, crowd).honest
         target = {"n": people, "epsilon": epsilon, "delta": delta, "beta": beta}
         mechanism = _mechanism(asked, limits.messages, bits, **target)
     with stages("account"):
-        guarantee = amplification.amplify(
-            mechanism, n=total, delta=delta, honest_fraction=crowd.honest_fraction
-        )
+        guarantee = amplification.amplify(mechanism, n=total, delta=delta, crowd=crowd)
     inputs = Inputs(source=texts, coding=Spelled(texts.name))
     counting = Counting(inputs=inputs, reports=(Report(mechanism),))
     (counts,) = counting.total(total, bits, stages, progress).counts

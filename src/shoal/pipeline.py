@@ -378,7 +378,6 @@ def _missed(
 def _people_needed(target: Budget, tasks: Sequence[Task]) -> str:
     """How many keep the target by these reports."""
     crowd = tasks[0].crowd
-    honest: dict[str, Any] = {"honest_fraction": crowd.honest_fraction}
     reports = [
         (device, cost.times)
         for task in tasks
@@ -387,10 +386,10 @@ def _people_needed(target: Budget, tasks: Sequence[Task]) -> str:
     if len(reports) == 1:
         ((device, times),) = reports
         goal: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta, "rounds": times}
-        return f"{amplification.required_n(device, **goal, **honest):,}"
+        return f"{amplification.required_n(device, **goal, crowd=crowd):,}"
 
     def keeps(n: int) -> bool:
-        curves = ((amplification.profile(each, n=n, **honest), times) for each, times in reports)
+        curves = ((amplification.profile(each, n=n, crowd=crowd), times) for each, times in reports)
         return ComposedProfile.of(curves).tightest(target.delta)[0] <= target.epsilon * _ROUNDING
 
     bracket = search.doubled(keeps, min(task.settled.n for task in tasks), checks.LARGEST_COUNT)

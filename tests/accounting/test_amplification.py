@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import shoal
 from shoal.accounting import catalog
 
+HALF = shoal.Crowd(honest_fraction=0.5)
+
 often = settings(deadline=None, derandomize=True, max_examples=12)
 
 
@@ -81,13 +83,13 @@ def test_the_smallest_crowd_keeps_the_target_and_one_person_less_does_not(local,
 
 def test_dishonest_people_are_not_counted():
     everybody = shoal.amplify(local_epsilon=1, n=10_000)
-    honest_half = shoal.amplify(local_epsilon=1, n=10_000, honest_fraction=0.5)
+    honest_half = shoal.amplify(local_epsilon=1, n=10_000, crowd=HALF)
     assert honest_half.n == 5000
     assert honest_half.epsilon == shoal.amplify(local_epsilon=1, n=5000).epsilon
     assert honest_half.epsilon == shoal.amplify(local_epsilon=1, n=10_000, honest_n=5000).epsilon
     assert honest_half.epsilon > everybody.epsilon
     needed = shoal.required_n(epsilon=0.1, local_epsilon=1)
-    assert shoal.required_n(epsilon=0.1, local_epsilon=1, honest_fraction=0.5) == 2 * needed
+    assert shoal.required_n(epsilon=0.1, local_epsilon=1, crowd=HALF) == 2 * needed
     assert "5,000 of 10,000 people" in str(honest_half)
 
 
@@ -159,11 +161,10 @@ def test_the_comparison_is_sorted_and_includes_the_randomizers_own_law():
         ({"n": 10, "local_epsilon": 1, "deletion_epsilon": 1}, "exactly one of"),
         ({"n": 10, "local_epsilon": 1, "epsilon": 1, "delta": 1e-6}, "not both"),
         ({"n": 10, "local_epsilon": 1, "local_delta": 1.0}, "local_delta"),
-        ({"n": 10, "local_epsilon": 1, "honest_fraction": 0}, "honest_fraction"),
-        ({"n": 1, "local_epsilon": 1, "honest_fraction": 0.5}, "at least one honest"),
+        ({"n": 10, "local_epsilon": 1, "crowd": 0.5}, "a Crowd, such as"),
+        ({"n": 1, "local_epsilon": 1, "crowd": HALF}, "at least one honest"),
         ({"n": 10, "local_epsilon": 1, "honest_n": 11}, "honest_n"),
-        ({"n": 10, "local_epsilon": 1, "honest_n": 5, "honest_fraction": 0.5}, "not both"),
-        ({"n": 10, "local_epsilon": 1, "participation": 0}, "participation"),
+        ({"n": 10, "local_epsilon": 1, "honest_n": 5, "crowd": HALF}, "not both"),
         ({"n": 10, "local_epsilon": 1, "rounds": 0}, "rounds"),
         ({"n": 10, "local_epsilon": 1, "bound": "optimal-clone"}, "did you mean optimal-clones"),
         ({"n": 10, "local_epsilon": 1, "bound": "fmt21-closed", "rounds": 2}, "no rounds with"),

@@ -141,10 +141,10 @@ def test_participation_is_sound_and_amplifies(share):
         n, epsilon = int(rng.integers(1, 6)), float(rng.uniform(0, 0.5))
         truth = exact.worst_shuffle(silent, n=n, epsilon=epsilon)
         law = shoal.BlanketLaw.from_table(table)
-        own = shoal.profile(law, n=n, participation=share).delta(epsilon)
-        generic = shoal.profile(local_epsilon=law.local_epsilon, n=n, participation=share).delta(
-            epsilon
-        )
+        own = shoal.profile(law, n=n, crowd=shoal.Crowd(participation=share)).delta(epsilon)
+        generic = shoal.profile(
+            local_epsilon=law.local_epsilon, n=n, crowd=shoal.Crowd(participation=share)
+        ).delta(epsilon)
         assert truth <= own * (1 + 1e-9)
         assert own <= generic * (1 + 1e-9)
         assert own <= shoal.profile(law, n=n).delta(epsilon) * (1 + 1e-9)
@@ -153,7 +153,9 @@ def test_participation_is_sound_and_amplifies(share):
 @pytest.mark.parametrize(("local", "n", "q"), [(1.0, 10**4, 0.1), (2.0, 10**5, 0.5)])
 def test_participation_beats_subsampling_a_full_batch_of_participants(local, n, q):
     """Lemma 2.3 on q n expected participants: log(1 + q (e^eps - 1)) at q delta is not better."""
-    ours = shoal.amplify(local_epsilon=local, n=n, participation=q, delta=1e-7).epsilon
+    ours = shoal.amplify(
+        local_epsilon=local, n=n, crowd=shoal.Crowd(participation=q), delta=1e-7
+    ).epsilon
     full = shoal.amplify(local_epsilon=local, n=round(q * n), delta=1e-7 / q).epsilon
     subsampled = math.log1p(q * math.expm1(full))
     assert ours == pytest.approx(subsampled, rel=0.2)

@@ -87,9 +87,9 @@ def test_known_values(run, options, epsilon):
 @pytest.mark.parametrize(
     ("options", "keywords"),
     [
-        ("--honest-fraction 0.5", {"honest_fraction": 0.5}),
+        ("--honest-fraction 0.5", {"crowd": shoal.Crowd(honest_fraction=0.5)}),
         ("--honest-n 2e4", {"honest_n": 20_000}),
-        ("--participation 0.1", {"participation": 0.1}),
+        ("--participation 0.1", {"crowd": shoal.Crowd(participation=0.1)}),
         ("--local-delta 1e-13", {"local_delta": 1e-13}),
         ("--bound fmt21-thm41", {"bound": "fmt21-thm41"}),
         ("--epsilon 0.2", {"epsilon": 0.2}),

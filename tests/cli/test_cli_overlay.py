@@ -52,7 +52,7 @@ def test_the_rounds_are_enough_and_one_fewer_is_not(compared):
     regular = next(each for each in compared.overlays if each.name == "random 8-regular")
     walk = Walk(random_regular(2000, 8, seed=0))
     starts = simulated(overlays._STARTS)
-    accountant = WalkAccountant(walk=walk, local_epsilon=1.0, method="spectral", randomness=starts)
+    accountant = WalkAccountant(walk, local_epsilon=1.0, method="spectral", randomness=starts)
     assert accountant.profile(regular.rounds).epsilon(compared.delta) <= compared.epsilon
     assert accountant.profile(regular.rounds - 1).epsilon(compared.delta) > compared.epsilon
 
@@ -81,7 +81,7 @@ def test_slow_overlays_are_known_to_be_slow():
     found = {each.name: each for each in overlays._candidates(100, 8, seed=0)}
     for name in ("ring, lazy", "grid, lazy"):
         walk = Walk(found[name].make(), kind="lazy")
-        bound = WalkAccountant(walk=walk, local_epsilon=1.0, method="spectral").locations.bound
+        bound = WalkAccountant(walk, local_epsilon=1.0, method="spectral").locations.bound
         true = 1 / (1 - bound.value)
         assert 0.9 * true <= found[name].relaxation <= true * (1 + 1e-9)
 

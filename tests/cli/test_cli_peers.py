@@ -195,7 +195,7 @@ def test_the_guarantee_is_the_accountants_when_everything_arrives(monkeypatch):
     assert ran.arrived == 100
     ours = guarantee(ran, found, survey=survey, randomizer=gentle)
     absences = Absences(Walk(graph), conditions.online(100)[:10])
-    theirs = WalkAccountant(walk=absences, randomizer=gentle).guarantee(10, delta=1e-6)
+    theirs = WalkAccountant(absences, randomizer=gentle).guarantee(10, delta=1e-6)
     assert ours.epsilon == pytest.approx(theirs.epsilon, rel=1e-3)
     assert ours.epsilon < 0.7
     fewer = replace(ran, batch=Batch(ran.batch.messages[:80]))

@@ -42,7 +42,7 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def accountant():
-    return WalkAccountant(walk=Walk(random_regular(PEOPLE, 16)), local_epsilon=1.0)
+    return WalkAccountant(Walk(random_regular(PEOPLE, 16)), local_epsilon=1.0)
 
 
 @pytest.mark.usefixtures("desk")

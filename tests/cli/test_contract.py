@@ -19,6 +19,7 @@ import commands
 import shoal
 from repository import ROOT
 from shoal import learning, testing
+from shoal.network.account import WalkAccountant
 from shoal.network.graph import Graph
 from shoal.network.walk import Walk
 from shoal.network.walk_table import table
@@ -151,7 +152,9 @@ EXAMPLES = {
         Example(
             "graph.txt --rounds 2 --delta 1e-3",
             lambda: table(
-                Walk(Graph.read(Path("graph.txt"))), rounds=2, delta=1e-3, local_epsilon=1.0
+                WalkAccountant(Walk(Graph.read(Path("graph.txt"))), local_epsilon=1.0),
+                rounds=2,
+                delta=1e-3,
             ),
         )
     ],

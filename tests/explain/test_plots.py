@@ -15,9 +15,10 @@ from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.explain.views import CurveViews
+from shoal.network.account import WalkAccountant
 from shoal.network.generators import barabasi_albert, random_regular
 from shoal.network.walk import Walk
-from shoal.network.walk_table import table as walk_table
+from shoal.network.walk_table import table
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,6 +38,10 @@ def result():
     return shoal.run(frame, "colour", epsilon=1.0)
 
 
+def walked(graph, rounds):
+    return table(WalkAccountant(Walk(graph), local_epsilon=1), rounds=rounds)
+
+
 DRAWN = {
     "guarantee": lambda: shoal.amplify(local_epsilon=1, n=1_000, delta=1e-6),
     "published": lambda: shoal.amplify(local_epsilon=1, n=1_000, delta=1e-6, bound="fmt22-closed"),
@@ -50,7 +55,7 @@ DRAWN = {
     "audit": lambda: shoal.audit(
         shoal.RandomizedResponse(k=2, epsilon=1), n=10, delta=1e-2, runs=1_000
     ),
-    "walk": lambda: walk_table(Walk(random_regular(200, 32)), rounds=3, local_epsilon=1),
+    "walk": lambda: walked(random_regular(200, 32), rounds=3),
 }
 
 
@@ -153,7 +158,7 @@ def test_a_plan_says_how_many_messages(drawn):
 def test_a_walk_draws_curves_that_can_be_told_apart(drawn):
     same = drawn["walk"].plot().get_legend()
     assert [text.get_text() for text in same.get_texts()] == ["everybody, and any fraction"]
-    apart = walk_table(Walk(barabasi_albert(400, 8)), rounds=4, local_epsilon=1).plot()
+    apart = walked(barabasi_albert(400, 8), rounds=4).plot()
     assert len(apart.get_legend().get_texts()) > 1
 
 

@@ -52,7 +52,7 @@ def test_more_rounds_are_more_private_down_to_a_shuffler(by_rounds, name):
 
 def test_the_points_are_the_accountants(by_rounds):
     rounds = int(by_rounds.column("rounds")[-2])
-    known = WalkAccountant(walk=Walk(network.GRAPHS["regular"]()), local_epsilon=1.0)
+    known = WalkAccountant(Walk(network.GRAPHS["regular"]()), local_epsilon=1.0)
     library = known.profile(rounds).epsilon(network.DELTA)
     drawn = by_rounds.column("regular-worst")[-2]
     # Drawn with fewer points of the stop-loss function: above, and hardly.

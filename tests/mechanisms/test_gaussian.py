@@ -172,7 +172,7 @@ def test_the_guarantee_says_what_a_report_has_by_itself():
     assert guarantee.local_delta == 1e-6
     assert "δ0 = 1e-6" in str(guarantee)
     assert math.isinf(UNIT.local_epsilon)
-    fewer = shoal.amplify(UNIT, n=10_000, delta=1e-6, participation=0.5)
+    fewer = shoal.amplify(UNIT, n=10_000, delta=1e-6, crowd=shoal.Crowd(participation=0.5))
     assert fewer.epsilon < shoal.amplify(UNIT, n=5000, delta=1e-6).epsilon
     assert fewer.local_epsilon == guarantee.local_epsilon
 

@@ -188,7 +188,7 @@ def test_the_guarantee_says_what_a_report_has_by_itself():
     assert guarantee.lower < guarantee.epsilon < 0.3
     assert guarantee.local_epsilon == gaussian.epsilon(2 * NOISE._reach, 1e-6)
     assert guarantee.local_delta == 1e-6
-    fewer = shoal.amplify(NOISE, n=10_000, delta=1e-6, participation=0.5)
+    fewer = shoal.amplify(NOISE, n=10_000, delta=1e-6, crowd=shoal.Crowd(participation=0.5))
     assert guarantee.epsilon < fewer.epsilon < 2 * guarantee.epsilon
     with pytest.raises(InvalidArgumentError, match="no bound by name"):
         shoal.amplify(NOISE, n=10_000, bound="clones")

@@ -13,7 +13,7 @@ from shoal.network.walk import Walk
 
 @pytest.fixture(scope="module")
 def accountant():
-    return WalkAccountant(walk=Walk(random_regular(100, 16)), local_epsilon=1.0)
+    return WalkAccountant(Walk(random_regular(100, 16)), local_epsilon=1.0)
 
 
 @pytest.mark.parametrize("rounds", [3, 4])
@@ -30,7 +30,7 @@ def test_what_amplifies_is_answered_as_ever(accountant, rounds):
 
 
 def test_what_does_not_is_each_report_by_itself():
-    accountant = WalkAccountant(walk=Walk(ring(51)), local_epsilon=1.0)
+    accountant = WalkAccountant(Walk(ring(51)), local_epsilon=1.0)
     assert accountant.profile(3).answer(1e-6, near_local=False) == (1.0, ALONE)
     kept = accountant.guarantee(3, delta=1e-6, near_local=False)
     assert (kept.epsilon, kept.delta, kept.theorem) == (1.0, 1e-6, ALONE)

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
+from network_graphs import guarantee_after
 from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import InvalidArgumentError
 from shoal.network import account
-from shoal.network.account import WalkAccountant, amplify_walk
+from shoal.network.account import WalkAccountant
 from shoal.network.generators import complete, random_regular
 from shoal.network.graph import Graph
 from shoal.network.profile import Reports, Weights, positive_part
@@ -60,7 +61,7 @@ def test_colluders_met_by_chance(seed):
     labels = caught_by_chance(walk, rounds, 0.2)
     truth = worst_delta(labels, TABLE, target=1, epsilons=[0.2])[0]
     # One of three people may collude, so two are counted on: that only adds to the bound.
-    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, collusion=0.2)
+    accountant = WalkAccountant(walk, randomizer=RESPONSE, collusion=0.2)
     found = accountant.profile(rounds, user=1)
     assert truth <= found.routes[0].delta(0.2) * (1 + 1e-9)
 
@@ -70,7 +71,7 @@ def test_colluders_by_name(seed):
     source = np.random.default_rng(100 + seed)
     walk, rounds = tiny_walk(source, 4), int(source.integers(1, 6))
     labels = caught_by_name(walk, rounds, [2])
-    own = WalkAccountant(walk=walk, randomizer=RESPONSE, collusion=[2])
+    own = WalkAccountant(walk, randomizer=RESPONSE, collusion=[2])
     everybody = own.profile(rounds).routes[0].delta(0.2)
     for place, user in enumerate((0, 1, 3)):
         truth = worst_delta(labels, TABLE, target=place, epsilons=[0.2])[0]
@@ -94,23 +95,23 @@ def test_averaging_the_deltas_of_caught_walks_is_no_bound():
     averaged = probability * each[0] + probability * (1 - probability) * each[1]
     averaged += (1 - probability) ** 2 * each[2]
     assert truth > averaged * 1.001
-    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, collusion=probability)
+    accountant = WalkAccountant(walk, randomizer=RESPONSE, collusion=probability)
     found = accountant.profile(rounds, user=0)
     assert truth <= found.routes[0].delta(epsilon)
 
 
 def test_more_colluders_are_worse_and_none_is_the_plain_walk():
     walk = Walk(random_regular(200, 8, seed=2))
-    plain = amplify_walk(walk, 10, local_epsilon=1.0, delta=1e-3)
+    plain = guarantee_after(walk, 10, local_epsilon=1.0, delta=1e-3)
     found = [
-        WalkAccountant(walk=walk, local_epsilon=1.0, collusion=c).profile(10).delta(plain.epsilon)
+        WalkAccountant(walk, local_epsilon=1.0, collusion=c).profile(10).delta(plain.epsilon)
         for c in (1e-12, 1e-4, 1e-2)
     ]
     # One percent of epsilon is worth about ten of this delta.
     assert found[0] == pytest.approx(1e-3, rel=0.1)
     assert plain.delta <= found[0] * (1 + 1e-6)
     assert found == sorted(found)
-    named = WalkAccountant(walk=walk, local_epsilon=1.0, collusion=[5])
+    named = WalkAccountant(walk, local_epsilon=1.0, collusion=[5])
     # The neighbours of a colluder are caught at the first step with probability 1/8.
     assert named.profile(10).routes[0].delta(0.9) >= 0.01 / 8
 
@@ -162,7 +163,7 @@ def test_one_report_a_holder(seed):
     source = np.random.default_rng(seed)
     nodes, rounds = int(source.integers(2, 4)), int(source.integers(1, 5))
     walk = tiny_walk(source, nodes)
-    accountant = WalkAccountant(walk=walk, randomizer=RESPONSE, submit="single")
+    accountant = WalkAccountant(walk, randomizer=RESPONSE, submit="single")
     found = accountant.profile(rounds, user=0)
     bound = [found.routes[0].delta(epsilon) for epsilon in (0.0, 0.3)]
     for data in itertools.product((0, 1), repeat=nodes - 1):
@@ -213,7 +214,7 @@ def test_several_people_are_covered_by_one_vector():
 
 def test_one_report_a_holder_on_a_mixed_regular_graph_is_the_shuffle():
     walk = Walk(random_regular(300, 16, seed=4))
-    found = amplify_walk(walk, 20, local_epsilon=1.0, submit="single")
+    found = guarantee_after(walk, 20, local_epsilon=1.0, submit="single")
     central = shoal.amplify(local_epsilon=1.0, n=300).epsilon
     assert found.epsilon == pytest.approx(central, rel=1e-3)
     assert any("fixed datum" in text for text in found.assumptions)
@@ -310,7 +311,7 @@ def test_a_server_that_sees_the_traffic(edges, rounds):
 
 def test_traffic_guarantees_are_for_large_deltas_and_one_person():
     walk = Walk(random_regular(60, 8, seed=5))
-    found = amplify_walk(
+    found = guarantee_after(
         walk,
         30,
         local_epsilon=1.0,
@@ -320,16 +321,16 @@ def test_traffic_guarantees_are_for_large_deltas_and_one_person():
         runs=4000,
         randomness=simulated(1),
     )
-    hidden = amplify_walk(walk, 30, local_epsilon=1.0, delta=0.02, user=3)
+    hidden = guarantee_after(walk, 30, local_epsilon=1.0, delta=0.02, user=3)
     assert hidden.epsilon < found.epsilon < 1.0
     assert "sees who passes to whom" in found.trust
     # 4000 runs say nothing about δ = 1e-6: all that is left is each report by itself.
-    small = amplify_walk(
+    small = guarantee_after(
         walk, 2, local_epsilon=1.0, view="traffic", user=3, runs=100, randomness=simulated(1)
     )
     assert small.epsilon == pytest.approx(1.0, abs=1e-4)
     with pytest.raises(InvalidArgumentError, match="a person to follow"):
-        amplify_walk(walk, 2, local_epsilon=1.0, view="traffic")
+        guarantee_after(walk, 2, local_epsilon=1.0, view="traffic")
 
 
 def test_the_mean_bound_is_the_inverse_of_a_tail():
@@ -367,4 +368,4 @@ def test_reports_move_as_the_walk_says():
 )
 def test_what_cannot_be_asked(changed, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        amplify_walk(lollipop(), 3, local_epsilon=1.0, **changed)
+        guarantee_after(lollipop(), 3, local_epsilon=1.0, **changed)

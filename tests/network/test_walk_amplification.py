@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shoal
-from network_graphs import pendant_clique, windmill
+from network_graphs import guarantee_after, pendant_clique, windmill
 from shoal.errors import (
     InvalidArgumentError,
     MissingExtraError,
@@ -17,13 +17,7 @@ from shoal.errors import (
     UnreachableTargetError,
 )
 from shoal.network import account
-from shoal.network.account import (
-    WalkAccountant,
-    amplify_walk,
-    cost,
-    rounds_for,
-    user_epsilons,
-)
+from shoal.network.account import WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.locations import Locations
@@ -43,12 +37,12 @@ def hubs():
 
 @pytest.fixture(scope="module")
 def exact(hubs):
-    return WalkAccountant(walk=hubs, local_epsilon=1.0)
+    return WalkAccountant(hubs, local_epsilon=1.0)
 
 
 def test_bounds_by_eigenpairs_are_near_and_above_the_exact_ones(hubs, exact):
-    found = WalkAccountant(walk=hubs, local_epsilon=1.0, method="leading", randomness=simulated(1))
-    spectral = WalkAccountant(walk=hubs, local_epsilon=1.0, method="spectral")
+    found = WalkAccountant(hubs, local_epsilon=1.0, method="leading", randomness=simulated(1))
+    spectral = WalkAccountant(hubs, local_epsilon=1.0, method="spectral")
     for rounds, quantile in ((16, 1.0), (24, 0.5)):
         truth, above = exact.locations.after(rounds), found.locations.after(rounds)
         assert (above.minimum <= truth.minimum * (1 + 1e-9)).all()
@@ -89,12 +83,12 @@ def test_coming_back_says_more_than_the_eigenpairs_alone(hubs):
 def test_a_hidden_clique_is_not_missed():
     """A bound that trusted the expander would claim the shuffle's ε for the clique's people."""
     graph = pendant_clique(800, 12, seed=6)
-    found = amplify_walk(
+    found = guarantee_after(
         Walk(graph), 30, local_epsilon=1.0, method="leading", randomness=simulated(4)
     )
     central = shoal.amplify(local_epsilon=1.0, n=graph.n)
     assert found.epsilon > 5 * central.epsilon
-    one = amplify_walk(Walk(graph), 30, local_epsilon=1.0, user=graph.n - 1, method="exact")
+    one = guarantee_after(Walk(graph), 30, local_epsilon=1.0, user=graph.n - 1, method="exact")
     assert one.epsilon <= found.epsilon * (1 + 1e-6)
 
 
@@ -134,16 +128,16 @@ def test_epsilon_and_delta_agree(exact):
 
 
 def test_delta_is_well_below_one_over_n_unless_chosen():
-    few = WalkAccountant(walk=Walk(complete(100)), local_epsilon=1.0)
+    few = WalkAccountant(Walk(complete(100)), local_epsilon=1.0)
     assert few.guarantee(15).delta == user_epsilons(few, 15).delta == 1e-6
     assert rounds_for(few, epsilon=0.9).guarantee.delta == 1e-6
-    many = WalkAccountant(walk=Walk(ring(200_001)), local_epsilon=1.0)
+    many = WalkAccountant(Walk(ring(200_001)), local_epsilon=1.0)
     assert many.checked_delta(None) == pytest.approx(1 / (10 * 200_001))
     assert many.checked_delta(1e-3) == 1e-3
 
 
 def test_a_table_is_a_data_frame(monkeypatch):
-    walked = table(Walk(random_regular(60, 8)), rounds=2, local_epsilon=1.0)
+    walked = table(WalkAccountant(Walk(random_regular(60, 8)), local_epsilon=1.0), rounds=2)
     frame = walked.to_polars()
     assert frame.columns == ["rounds", "worst", "99 %", "90 %", "median"]
     assert frame["rounds"].to_list() == [1, 2]
@@ -156,24 +150,24 @@ def test_a_table_is_a_data_frame(monkeypatch):
 
 
 def test_known_randomizers_are_better_than_any(hubs):
-    own = amplify_walk(
+    own = guarantee_after(
         hubs,
         20,
         randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0),
-        epsilon=0.7 * amplify_walk(hubs, 20, local_epsilon=1.0).epsilon,
+        epsilon=0.7 * guarantee_after(hubs, 20, local_epsilon=1.0).epsilon,
     )
     assert own.delta < 1e-6
     assert "one fixed randomizer" in own.assumptions[0]
 
 
 def test_approximate_randomizers_cost_what_their_exchange_costs(hubs):
-    pure = amplify_walk(hubs, 20, local_epsilon=1.0).epsilon
-    near = WalkAccountant(walk=hubs, local_epsilon=1.0, local_delta=1e-11).profile(20)
+    pure = guarantee_after(hubs, 20, local_epsilon=1.0).epsilon
+    near = WalkAccountant(hubs, local_epsilon=1.0, local_delta=1e-11).profile(20)
     central = shoal.amplify(local_epsilon=1.0, local_delta=1e-11, n=300).epsilon
     assert near.delta(pure * 1.01) < 1e-6 < near.delta(pure)
     assert near.delta(central) > 1e-6
     with pytest.raises(UnreachableTargetError, match="smaller local_delta"):
-        amplify_walk(hubs, 20, local_epsilon=1.0, local_delta=1e-5)
+        guarantee_after(hubs, 20, local_epsilon=1.0, local_delta=1e-5)
 
 
 def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
@@ -192,12 +186,12 @@ def test_the_route_through_total_variation_serves_long_walks(hubs, exact):
 
 def test_the_guarantee_states_its_adversary():
     walk = Walk(complete(100))
-    text = str(amplify_walk(walk, 10, local_epsilon=1.0, quantile=0.9))
+    text = str(guarantee_after(walk, 10, local_epsilon=1.0, quantile=0.9))
     assert "not who passed it to whom" in text
     assert "nobody who passes reports on works for the server" in text
     assert "0.9 of people" in text
     assert "10 rounds" in text
-    caught = amplify_walk(walk, 10, local_epsilon=1.0, collusion=0.01)
+    caught = guarantee_after(walk, 10, local_epsilon=1.0, collusion=0.01)
     assert caught.n == 99
     assert any("with probability 0.01" in each for each in caught.assumptions)
 
@@ -206,13 +200,13 @@ def test_rounds_that_differ(hubs):
     online = np.ones((40, hubs.n), dtype=np.bool_)
     online[::2, :20] = False
     asked = {"local_epsilon": 1.0, "epsilon": 0.4}
-    away = amplify_walk(Absences(hubs, online), 30, **asked)
-    assert away.delta > amplify_walk(hubs, 30, **asked).delta
+    away = guarantee_after(Absences(hubs, online), 30, **asked)
+    assert away.delta > guarantee_after(hubs, 30, **asked).delta
     changing = Varying([Walk(random_regular(100, 8, seed=s)) for s in range(6)])
-    steady = amplify_walk(Walk(random_regular(100, 8, seed=0)), 6, **asked)
-    assert amplify_walk(changing, 6, **asked).delta < steady.delta
+    steady = guarantee_after(Walk(random_regular(100, 8, seed=0)), 6, **asked)
+    assert guarantee_after(changing, 6, **asked).delta < steady.delta
     with pytest.raises(InvalidArgumentError, match="at most 6 rounds"):
-        amplify_walk(changing, 7, local_epsilon=1.0)
+        guarantee_after(changing, 7, local_epsilon=1.0)
 
 
 # --------------------------------------------------------------------------------------- rounds
@@ -220,7 +214,7 @@ def test_rounds_that_differ(hubs):
 
 @pytest.mark.parametrize("quantile", [0.5, 1.0])
 def test_rounds_for_is_what_scanning_finds(quantile):
-    accountant = WalkAccountant(walk=Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
+    accountant = WalkAccountant(Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
     target = 1.2 * shoal.amplify(local_epsilon=1.0, n=120, delta=1e-4).epsilon
     found = rounds_for(accountant, epsilon=target, delta=1e-4, quantile=quantile)
     kept = [
@@ -233,7 +227,7 @@ def test_rounds_for_is_what_scanning_finds(quantile):
 
 
 def test_no_number_of_rounds_beats_the_shuffle():
-    accountant = WalkAccountant(walk=Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
+    accountant = WalkAccountant(Walk(random_regular(120, 6, seed=1)), local_epsilon=1.0)
     limit = shoal.amplify(local_epsilon=1.0, n=120).epsilon
     with pytest.raises(UnreachableTargetError, match=f"epsilon is {limit:.6g}"):
         rounds_for(accountant, epsilon=0.9 * limit)
@@ -243,7 +237,7 @@ def test_no_number_of_rounds_beats_the_shuffle():
 
 
 def test_what_rounds_cost():
-    accountant = WalkAccountant(walk=Walk(windmill(20)), local_epsilon=1.0)
+    accountant = WalkAccountant(Walk(windmill(20)), local_epsilon=1.0)
     found = cost(accountant, 10, report_bytes=100)
     # The hub has one third of all edge ends, so one third of all 41 reports.
     assert found.most_load == pytest.approx(41 / 3)
@@ -311,20 +305,20 @@ def test_the_published_bound_with_one_walk_only_is_refused():
     query = WalkQuery(walk=small, local_epsilon=local, delta=delta, rounds=1)
     with pytest.raises(OutOfRegimeError, match="the others' walks matter"):
         published("network-all", query)
-    found = amplify_walk(small, 1, local_epsilon=local, user=0)
+    found = guarantee_after(small, 1, local_epsilon=local, user=0)
     assert found.epsilon == pytest.approx(local, abs=1e-4)
 
 
 def test_published_bounds_are_above_ours_where_they_hold():
     walk = Walk(random_regular(600, 16, seed=3))
     query = WalkQuery(walk=walk, local_epsilon=0.2, delta=1e-6)
-    ours = amplify_walk(walk, 20, local_epsilon=0.2).epsilon
+    ours = guarantee_after(walk, 20, local_epsilon=0.2).epsilon
     assert ours < published("network-all", query) <= 0.2
     late = WalkQuery(walk=walk, local_epsilon=0.2, delta=1e-6, rounds=20)
     assert published("network-regular", late) == pytest.approx(
         published("network-regular", query), rel=1e-3
     )
-    alone = amplify_walk(walk, 20, local_epsilon=0.2, submit="single").epsilon
+    alone = guarantee_after(walk, 20, local_epsilon=0.2, submit="single").epsilon
     assert alone < published("network-single", late) < 0.2
     with pytest.raises(OutOfRegimeError, match="a regular graph"):
         published(
@@ -352,19 +346,19 @@ def test_published_bounds_are_above_ours_where_they_hold():
 def test_bad_questions(changed, message):
     asked = {"rounds": 3, "local_epsilon": 1.0, **changed}
     with pytest.raises(InvalidArgumentError, match=message):
-        amplify_walk(Walk(complete(12)), **asked)
+        guarantee_after(Walk(complete(12)), **asked)
 
 
 def test_walks_that_cannot_be_accounted_for_so():
     with pytest.raises(InvalidArgumentError, match="account given who was there"):
-        amplify_walk(Walk(ring(9), online=0.9), 3, local_epsilon=1.0)
+        guarantee_after(Walk(ring(9), online=0.9), 3, local_epsilon=1.0)
     changing = Varying([Walk(ring(9))])
     with pytest.raises(InvalidArgumentError, match="method 'exact' for rounds that differ"):
-        amplify_walk(changing, 1, local_epsilon=1.0, method="spectral")
+        guarantee_after(changing, 1, local_epsilon=1.0, method="spectral")
     with pytest.raises(InvalidArgumentError, match="view 'final' for a whole profile"):
-        WalkAccountant(walk=Walk(ring(9)), local_epsilon=1.0, view="traffic").profile(3)
+        WalkAccountant(Walk(ring(9)), local_epsilon=1.0, view="traffic").profile(3)
     with pytest.raises(InvalidArgumentError, match="a blanket law here"):
-        WalkAccountant(walk=Walk(ring(9)), randomizer=_Several()).profile(3)
+        WalkAccountant(Walk(ring(9)), randomizer=_Several()).profile(3)
 
 
 class _Several:
@@ -423,8 +417,8 @@ def test_every_certificate_that_colluders_are_judged_by_may_fail():
 
 def test_a_little_local_delta_costs_little():
     walk = Walk(random_regular(60, 8, seed=1))
-    pure = WalkAccountant(walk=walk, local_epsilon=1).guarantee(30).epsilon
-    nearly = WalkAccountant(walk=walk, local_epsilon=1, local_delta=1e-12).profile(30)
+    pure = WalkAccountant(walk, local_epsilon=1).guarantee(30).epsilon
+    nearly = WalkAccountant(walk, local_epsilon=1, local_delta=1e-12).profile(30)
     assert pure < 0.7
     assert nearly.delta(pure * 1.001) < 1e-6 < nearly.delta(pure)
 
@@ -432,7 +426,7 @@ def test_a_little_local_delta_costs_little():
 def test_a_walk_never_does_worse_than_a_report_by_itself():
     walk = Walk(random_regular(60, 8, seed=1))
     for submit in ("all", "single"):
-        profile = WalkAccountant(walk=walk, local_epsilon=10, submit=submit).profile(9)
+        profile = WalkAccountant(walk, local_epsilon=10, submit=submit).profile(9)
         for epsilon in (0.0, 5.0, 9.9):
             alone = (math.exp(10) - math.exp(epsilon)) / (math.exp(10) + 1)
             assert profile.delta(epsilon) <= alone * (1 + 1e-9)

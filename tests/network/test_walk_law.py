@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import shoal
+from network_graphs import guarantee_after
 from shoal.accounting.exact import worst_shuffle
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.network import law
-from shoal.network.account import WalkAccountant, amplify_walk
+from shoal.network.account import WalkAccountant
 from shoal.network.generators import complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.law import Floor, Moments, StopLoss
@@ -32,7 +33,7 @@ def book(pages):
 
 
 def walked_delta(process, rounds, *, epsilons, user, randomizer):
-    found = WalkAccountant(walk=process, randomizer=randomizer).profile(rounds, user=user)
+    found = WalkAccountant(process, randomizer=randomizer).profile(rounds, user=user)
     return [found.routes[0].delta(epsilon) for epsilon in epsilons]
 
 
@@ -81,7 +82,7 @@ def test_a_walk_that_has_forgotten_its_origin_is_the_uniform_shuffle():
     for k, local in ((2, 1.0), (3, 2.0)):
         own = BlanketLaw.randomized_response(k=k, epsilon=local)
         central = PrivacyProfile(own, 4)
-        late = WalkAccountant(walk=walk, randomizer=own).profile(400)
+        late = WalkAccountant(walk, randomizer=own).profile(400)
         for epsilon in (0.0, 0.2, 0.5 * local):
             assert late.delta(epsilon) == pytest.approx(central.delta(epsilon), rel=1e-6)
 
@@ -96,7 +97,7 @@ def test_the_truth_on_a_triangle_with_a_pendant_tends_to_the_shuffle():
 
 @pytest.mark.parametrize("n", [20, 300])
 def test_a_complete_graph_with_loops_needs_one_round(n):
-    found = amplify_walk(Walk(complete(n)), 1, local_epsilon=1.0)
+    found = guarantee_after(Walk(complete(n)), 1, local_epsilon=1.0)
     central = shoal.amplify(local_epsilon=1.0, n=n)
     assert found.epsilon == pytest.approx(central.epsilon, abs=2e-8)
     assert found.n == n
@@ -114,10 +115,10 @@ def test_weight_one_is_the_uniform_shuffle_to_the_last_digits(randomizer):
 
 def test_the_hub_of_a_book_is_not_hidden_after_one_round():
     walk = Walk(book(50))
-    hub = amplify_walk(walk, 1, local_epsilon=0.5, user=0)
+    hub = guarantee_after(walk, 1, local_epsilon=0.5, user=0)
     assert hub.epsilon == pytest.approx(0.5, rel=1e-4)
-    assert amplify_walk(walk, 1, local_epsilon=0.5).epsilon <= 0.5
-    later = amplify_walk(walk, 900, local_epsilon=0.5, delta=1e-3, user=0)
+    assert guarantee_after(walk, 1, local_epsilon=0.5).epsilon <= 0.5
+    later = guarantee_after(walk, 900, local_epsilon=0.5, delta=1e-3, user=0)
     central = shoal.amplify(local_epsilon=0.5, n=52, delta=1e-3)
     assert later.epsilon == pytest.approx(central.epsilon, rel=1e-4)
 
@@ -156,14 +157,14 @@ def test_partly_lost_mass_is_not_forgotten():
 
 def test_delta_never_grows_with_the_rounds():
     for graph in (ring(9), book(6), Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)])):
-        accountant = WalkAccountant(walk=Walk(graph), local_epsilon=1.0)
+        accountant = WalkAccountant(Walk(graph), local_epsilon=1.0)
         found = [accountant.profile(rounds).delta(0.3) for rounds in range(1, 16)]
         assert all(after <= before * (1 + 1e-6) for before, after in itertools.pairwise(found))
         assert found[-1] < 0.9 * found[0]
 
 
 def test_one_law_covers_everybody_of_a_group():
-    accountant = WalkAccountant(walk=Walk(book(8)), local_epsilon=1.0)
+    accountant = WalkAccountant(Walk(book(8)), local_epsilon=1.0)
     people = accountant.locations.after(6).order
     for quantile in (0.3, 1.0):
         group = accountant.profile(6, quantile=quantile).delta(0.4)
@@ -275,4 +276,4 @@ def test_the_listing_of_tiny_systems_is_itself_right():
 def test_regular_overlays_reach_the_shuffle_quickly():
     walk = Walk(random_regular(400, 16, seed=1))
     central = shoal.amplify(local_epsilon=1.0, n=400).epsilon
-    assert amplify_walk(walk, 14, local_epsilon=1.0).epsilon == pytest.approx(central, rel=2e-3)
+    assert guarantee_after(walk, 14, local_epsilon=1.0).epsilon == pytest.approx(central, rel=2e-3)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from analyzer_kit import START, forged, make_survey, sealed
-from shoal.accounting.devices import Crowd
+from shoal.accounting.devices import People
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.terms import Crowd
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import release_decision
 from shoal.values import Counts
@@ -39,7 +40,7 @@ def test_epsilon_is_that_of_the_valid_reports(analyzer, share):
     valid = len(VALUES) - round(share * len(VALUES))
     assert found["reports"] == len(VALUES)
     assert found["valid"] == valid == found["reports"] - sum(found["rejected"].values())
-    assert found["honest"] == Crowd(valid, 0.9).honest
+    assert found["honest"] == People(valid, Crowd(honest_fraction=0.9)).honest
     assert found["epsilon"] == pytest.approx(survey.guarantee(valid).epsilon, rel=0, abs=1e-12)
     assert share == 0 or found["epsilon"] > survey.guarantee(len(VALUES)).epsilon + 1e-6
     (entry,) = analyzer.store.ledger.entries(survey.id)

@@ -106,7 +106,9 @@ def test_the_coins_of_others_may_not_be_counted_on():
     last = stats.binom(asked - 1, coin).pmf(minimum - 1) * coin
     others = [0] * (minimum - 1)
     lost = last * hockey_stick(ones([*others, 0]), ones([*others, 1]), epsilon)
-    silent = shoal.profile(RESPONSE, n=minimum, participation=coin).delta(epsilon)
+    silent = shoal.profile(RESPONSE, n=minimum, crowd=shoal.Crowd(participation=coin)).delta(
+        epsilon
+    )
     assert lost > 10 * silent
     ours = promised((RESPONSE,), Terms(delta=lost, participation=coin), minimum).epsilon
     assert ours > epsilon

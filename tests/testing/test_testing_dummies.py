@@ -96,7 +96,10 @@ def test_the_calibration_keeps_its_target_and_wastes_little(partitions):
     found = shoal.amplify(device, n=5000, delta=1e-6)
     assert 0.98 * 0.5 <= found.epsilon <= 0.5 * (1 + 1e-7)
     assert math.isinf(found.local_epsilon)
-    assert shoal.amplify(device, n=5000, delta=1e-6, honest_fraction=0.5).epsilon > 0.6
+    assert (
+        shoal.amplify(device, n=5000, delta=1e-6, crowd=shoal.Crowd(honest_fraction=0.5)).epsilon
+        > 0.6
+    )
 
 
 def test_partitions_that_part_no_two_answers_cost_nothing():

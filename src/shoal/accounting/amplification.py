@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from shoal import checks
@@ -17,8 +18,8 @@ from shoal.accounting.devices import (
     ALONE,
     CLONES,
     OPTIMAL_CLONES,
-    Crowd,
     Devices,
+    People,
     Profile,
     Randomizer,
     member,
@@ -26,6 +27,7 @@ from shoal.accounting.devices import (
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.accounting.law import BlanketLaw
 from shoal.errors import OutOfRegimeError, UnreachableTargetError
+from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, require
 
 LARGEST_N = 10**15
 LARGEST_LOCAL_EPSILON = 50.0
@@ -51,8 +53,7 @@ def profile(
     local_delta: float = 0.0,
     deletion_epsilon: float | None = None,
     bound: str | None = None,
-    participation: float = 1.0,
-    honest_fraction: float = 1.0,
+    crowd: Crowd = EVERYBODY,
     honest_n: int | None = None,
 ) -> Profile:
     """The whole curve δ(ε) of n shuffled reports.
@@ -66,12 +67,9 @@ def profile(
         deletion_epsilon: Every report is within this much of one reference
             distribution.
         bound: "clones" or "optimal-clones" in place of the randomizer's own law.
-        participation: Probability in (0, 1] that a person reports, unseen by the
-            analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        honest_n: The same as a number of people, in place of honest_fraction.
+        crowd: Which fraction of the people follows the protocol, and how likely each
+            one takes part. The guarantee is that of the honest people alone.
+        honest_n: How many people follow the protocol, in place of a fraction.
 
     Returns:
         A curve with ``delta(epsilon)``, ``epsilon(delta)``, ``lower_epsilon(delta)``,
@@ -94,7 +92,7 @@ def profile(
         True
     """
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
-    return devices.profile(Crowd(n, honest_fraction, honest_n, participation), bound=bound)
+    return devices.profile(People(n, crowd, honest_n), bound=bound)
 
 
 def amplify(
@@ -109,8 +107,7 @@ def amplify(
     bound: str | None = None,
     rounds: int = 1,
     composition: Method = "pld",
-    participation: float = 1.0,
-    honest_fraction: float = 1.0,
+    crowd: Crowd = EVERYBODY,
     honest_n: int | None = None,
 ) -> Guarantee:
     """The (ε, δ) that shuffling gives n reports.
@@ -129,12 +126,9 @@ def amplify(
             of the tightest one that is proved here.
         rounds: Adaptive rounds of reports, composed.
         composition: "pld", "renyi", "advanced", or "best" of them.
-        participation: Probability in (0, 1] that a person reports, unseen by the
-            analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        honest_n: The same as a number of people, in place of honest_fraction.
+        crowd: Which fraction of the people follows the protocol, and how likely each
+            one takes part. The guarantee is that of the honest people alone.
+        honest_n: How many people follow the protocol, in place of a fraction.
 
     Returns:
         A :class:`shoal.Guarantee` with ε and δ, the theorem, assumptions and a lower
@@ -160,18 +154,18 @@ def amplify(
         (0.1182, 'optimal clones')
     """
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
-    crowd = Crowd(n, honest_fraction, honest_n, participation)
+    people = People(n, crowd, honest_n)
     rounds = checks.count(rounds=rounds)
     if epsilon is not None:
         checks.non_negative(epsilon=epsilon)
         checks.refuse(delta is not None, "epsilon or delta, not both", delta=delta)
-    at = default_delta(crowd.n) if delta is None else delta
+    at = default_delta(people.n) if delta is None else delta
     checks.open_probability(delta=at)
     if bound not in {None, OPTIMAL_CLONES, CLONES}:
         expected = f"a delta ({bound} answers with epsilon)"
         checks.refuse(epsilon is not None, expected, epsilon=epsilon)
-        return _published(str(bound), devices, crowd, delta=at, rounds=rounds)
-    once = devices.profile(crowd, bound=bound)
+        return _published(str(bound), devices, people, delta=at, rounds=rounds)
+    once = devices.profile(people, bound=bound)
     curve = once if rounds == 1 else once * rounds
     theorem = once.theorem
     if epsilon is not None:
@@ -190,12 +184,12 @@ def amplify(
     return Guarantee(
         epsilon=reached,
         delta=at,
-        n=crowd.honest,
+        n=people.honest,
         local_epsilon=local,
         local_delta=local_delta_,
         theorem=theorem if rounds == 1 else f"{theorem}, {how}",
         rounds=rounds,
-        assumptions=(once.scope, *crowd.assumptions),
+        assumptions=(once.scope, *people.assumptions),
         lower_bound=lambda: once.lower_epsilon(at, rounds) if 0 < at < 1 else 0.0,
         profile=curve,
     )
@@ -208,8 +202,7 @@ def local_epsilon(
     delta: float | None = None,
     n: int,
     rounds: int = 1,
-    participation: float = 1.0,
-    honest_fraction: float = 1.0,
+    crowd: Crowd = EVERYBODY,
     honest_n: int | None = None,
     cap: float = LARGEST_LOCAL_EPSILON,
     near: float | None = None,
@@ -228,12 +221,9 @@ def local_epsilon(
         delta: The target δ; min(1e-6, 1/(10 n)) unless given.
         n: People who report.
         rounds: Adaptive rounds of reports, composed.
-        participation: Probability in (0, 1] that a person reports, unseen by the
-            analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        honest_n: The same as a number of people, in place of honest_fraction.
+        crowd: Which fraction of the people follows the protocol, and how likely each
+            one takes part. The guarantee is that of the honest people alone.
+        honest_n: How many people follow the protocol, in place of a fraction.
         cap: The largest ε₀ that is looked at; of a family it is at most 30.
         near: A guess, such as the answer for a similar family: it only saves time.
 
@@ -254,8 +244,8 @@ def local_epsilon(
         >>> round(shoal.local_epsilon(epsilon=1, delta=1e-6, n=10**6), 2)
         10.06
     """
-    crowd = Crowd(n, honest_fraction, honest_n, participation)
-    delta = default_delta(crowd.n) if delta is None else delta
+    people = People(n, crowd, honest_n)
+    delta = default_delta(people.n) if delta is None else delta
     checks.positive(epsilon=epsilon, cap=cap)
     checks.open_probability(delta=delta)
     rounds = checks.count(rounds=rounds)
@@ -267,12 +257,12 @@ def local_epsilon(
         """log of the delta that the candidate has, over the target; <= 0 if it is kept."""
         if candidate not in known:
             law = BlanketLaw.generic(candidate) if family is None else member(family, candidate)
-            curve = Devices(law).profile(crowd)
+            curve = Devices(law).profile(people)
             known[candidate] = _log_excess(curve, rounds, epsilon, delta)
         return known[candidate]
 
     # Where the Gaussian that the shuffled reports resemble would keep it; steps grow from there.
-    logs = math.log(crowd.honest) - math.log(4 * (math.log(4) - math.log(delta)))
+    logs = math.log(people.honest) - math.log(4 * (math.log(4) - math.log(delta)))
     about = logs + 2 * search.log(epsilon / rounds)
     low = start = min(max(epsilon / rounds, about, 1e-300), cap)
     start = start if near is None else min(near, cap)
@@ -364,8 +354,7 @@ def required_n(
     local_delta: float = 0.0,
     deletion_epsilon: float | None = None,
     rounds: int = 1,
-    participation: float = 1.0,
-    honest_fraction: float = 1.0,
+    crowd: Crowd = EVERYBODY,
 ) -> int:
     """The smallest number of people whose shuffled reports keep (ε, δ).
 
@@ -379,11 +368,8 @@ def required_n(
         deletion_epsilon: Every report is within this much of one reference
             distribution.
         rounds: Adaptive rounds of reports, composed.
-        participation: Probability in (0, 1] that a person reports, unseen by the
-            analyzer.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
+        crowd: Which fraction of the people follows the protocol, and how likely each
+            one takes part. The guarantee is that of the honest people alone.
 
     Returns:
         n, the dishonest people included.
@@ -403,14 +389,14 @@ def required_n(
     """
     checks.positive(epsilon=epsilon)
     checks.open_probability(delta=delta)
-    checks.fraction(honest_fraction=honest_fraction)
+    require(crowd, NO_LIMITS)
     rounds = checks.count(rounds=rounds)
     devices = Devices(randomizer, local_epsilon, deletion_epsilon, local_delta)
+    all_honest = replace(crowd, honest_fraction=1.0)
 
     def keeps(n: int) -> bool:
-        crowd = Crowd(n, participation=participation)
         try:
-            return _log_excess(devices.profile(crowd), rounds, epsilon, delta) <= 0
+            return _log_excess(devices.profile(People(n, all_honest)), rounds, epsilon, delta) <= 0
         except (OutOfRegimeError, UnreachableTargetError):  # noise that was made for more people
             return False
 
@@ -423,7 +409,7 @@ def required_n(
                 "use a smaller local epsilon or local delta, or a weaker target",
             )
         low, high = high, min(4 * high, LARGEST_N)
-    return math.ceil(search.least(keeps, low, high) / honest_fraction * (1 - 1e-12))
+    return math.ceil(search.least(keeps, low, high) / crowd.honest_fraction * (1 - 1e-12))
 
 
 @lru_cache(maxsize=64)  # odds are whole numbers: local epsilons close together have the same law
@@ -437,7 +423,7 @@ def _log_excess(once: Profile, rounds: int, epsilon: float, delta: float) -> flo
 
 
 def _published(
-    bound: str, devices: Devices, crowd: Crowd, *, delta: float, rounds: int
+    bound: str, devices: Devices, people: People, *, delta: float, rounds: int
 ) -> Guarantee:
     from shoal.accounting import catalog
 
@@ -447,20 +433,20 @@ def _published(
     local, local_delta = devices.replacement_guarantee
     unsupported = {
         "rounds": rounds if rounds > 1 else None,
-        "participation": crowd.participation if crowd.participation < 1 else None,
+        "participation": people.participation if people.participation < 1 else None,
         "local_delta": local_delta or None,
     }
     for name, value in unsupported.items():
         expected = f"no {name} with bound {entry.name} (use {OPTIMAL_CLONES})"
         checks.refuse(value is not None, expected, **{name: value})
-    query = catalog.Query(local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories)
-    reference = devices.profile(crowd)
+    query = catalog.Query(local_epsilon=local, n=people.honest, delta=delta, k=devices.categories)
+    reference = devices.profile(people)
     return Guarantee(
         epsilon=entry.epsilon(query),
         delta=delta,
-        n=crowd.honest,
+        n=people.honest,
         local_epsilon=local,
         theorem=f"{entry.title}: {entry.citation}",
-        assumptions=(entry.scope, *crowd.assumptions),
+        assumptions=(entry.scope, *people.assumptions),
         lower_bound=lambda: reference.lower_epsilon(delta),
     )

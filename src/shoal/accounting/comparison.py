@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from shoal import checks
 from shoal.accounting import catalog
-from shoal.accounting.devices import ALONE, Crowd, Devices, Randomizer
+from shoal.accounting.devices import ALONE, Devices, People, Randomizer
 from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
 from shoal.errors import OutOfRegimeError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, down_to, plain, up_to
 from shoal.explain.views import Tabular
+from shoal.questions.terms import EVERYBODY, Crowd
 
 # What a number is that is not proved here, as the table and its warning say it.
 _KINDS = {
@@ -145,7 +147,7 @@ def compare(
     n: int,
     local_epsilon: float | None = None,
     delta: float = 1e-6,
-    honest_fraction: float = 1.0,
+    crowd: Crowd = EVERYBODY,
     honest_n: int | None = None,
 ) -> Comparisons:
     """Every bound in the catalog for the same question, tightest first.
@@ -155,10 +157,9 @@ def compare(
         n: People who report, at least 1.
         local_epsilon: ε₀ > 0 of any randomizers.
         delta: The δ in (0, 1) at which ε is wanted.
-        honest_fraction: Fraction in (0, 1] of the people who follow the protocol, by
-            default 1. The guarantee is that of the honest people alone: count only
-            those you are sure of.
-        honest_n: The same as a number of people, in place of honest_fraction.
+        crowd: Which fraction of the people follows the protocol. The guarantee is that
+            of the honest people alone.
+        honest_n: How many people follow the protocol, in place of a fraction.
 
     Returns:
         A list of comparisons, each with ``name``, ``epsilon`` (None if the bound has no
@@ -180,13 +181,15 @@ def compare(
         'optimal-clones'
     """
     devices = Devices(randomizer=randomizer, local_epsilon=local_epsilon)
-    crowd = Crowd(n, honest_fraction, honest_n)
-    profile = devices.profile(crowd)
+    people = People(n, crowd, honest_n)
+    expected = "no participation: published bounds are for people who all report"
+    checks.refuse(people.participation < 1, expected, participation=people.participation)
+    profile = devices.profile(people)
     local = profile.local_epsilon
     row = partial(
         Comparison,
         delta=delta,
-        n=crowd.honest,
+        n=people.honest,
         local_epsilon=local,
         lower=profile.lower_epsilon(delta),
     )
@@ -209,7 +212,7 @@ def compare(
         rows.append(own)
     if math.isfinite(local):
         query = catalog.Query(
-            local_epsilon=local, n=crowd.honest, delta=delta, k=devices.categories
+            local_epsilon=local, n=people.honest, delta=delta, k=devices.categories
         )
         rows.extend(_published(entry, query, row) for entry in catalog.ENTRIES.values())
     return Comparisons(sorted(rows, key=lambda row: (row.epsilon is None, row.epsilon or 0.0)))

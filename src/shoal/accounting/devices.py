@@ -20,6 +20,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, InvalidTypeError
+from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, require
 
 OPTIMAL_CLONES = "optimal-clones"
 CLONES = "clones"
@@ -28,36 +29,38 @@ _ABSENCE = 1e-12  # what a crowd smaller than counted on may cost of delta
 
 
 @dataclass(frozen=True)
-class Crowd:
-    """How many people there are, which fraction is honest, and how likely each one takes part.
+class People:
+    """So many people of a crowd, and how many of them the guarantee counts on.
 
-    Dropped-out and dishonest people hide nobody: the guarantee counts on ``honest`` of them,
-    rounded down.
-    ``participation`` is each person's own coin, which the analyzer does not see.
+    Dropped-out and dishonest people hide nobody: ``honest`` are those who are counted on, a
+    fraction of the crowd rounded down, or ``honest_n`` if they are known by number.
     """
 
     n: int
-    honest_fraction: float = 1.0
+    crowd: Crowd = EVERYBODY
     honest_n: int | None = None
-    participation: float = 1.0
     honest: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.count(n=self.n))
-        checks.fraction(honest_fraction=self.honest_fraction, participation=self.participation)
+        require(self.crowd, NO_LIMITS)
         if self.honest_n is not None:
             honest = checks.count(honest_n=self.honest_n)
-            object.__setattr__(self, "honest_n", honest)
             checks.refuse(honest > self.n, f"honest_n <= n = {self.n}", honest_n=honest)
             expected = "either honest_n or honest_fraction, not both"
-            checks.refuse(self.honest_fraction != 1.0, expected, honest_n=honest)
+            checks.refuse(self.crowd.honest_fraction != 1.0, expected, honest_n=honest)
         else:
             # The fraction as it was written: 0.9 is nine tenths, not the float next to it.
-            fraction = Fraction(repr(float(self.honest_fraction)))
+            fraction = Fraction(repr(float(self.crowd.honest_fraction)))
             honest = min(self.n, math.floor(self.n * fraction))
         object.__setattr__(self, "honest", honest)
         expected = f"at least one honest person among n = {self.n}"
-        checks.refuse(honest < 1, expected, honest_fraction=self.honest_fraction)
+        checks.refuse(honest < 1, expected, honest_fraction=self.crowd.honest_fraction)
+
+    @property
+    def participation(self) -> float:
+        """The probability of each person's own coin, which the analyzer does not see."""
+        return self.crowd.participation
 
     @property
     def present(self) -> int:
@@ -76,7 +79,7 @@ class Crowd:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the crowd is taken to be, in words."""
+        """What these people are taken to be, in words."""
         stated = [f"at least {self.honest:,} of {self.n:,} people follow the protocol"]
         if self.participation < 1:
             coin = f"each takes part with probability {self.participation:g}"
@@ -202,20 +205,20 @@ class Devices:
             expected = "no local_delta with a randomizer (its law says everything)"
             checks.refuse(self.local_delta, expected, local_delta=self.local_delta)
 
-    def profile(self, crowd: Crowd, *, bound: str | None = None) -> Profile:
-        """One round in this crowd; ``bound`` forces the generic (optimal) clones."""
+    def profile(self, people: People, *, bound: str | None = None) -> Profile:
+        """One round of these people; ``bound`` forces the generic (optimal) clones."""
         expected = f"bound to be {OPTIMAL_CLONES} or {CLONES} for a whole profile"
         checks.refuse(bound not in {None, OPTIMAL_CLONES, CLONES}, expected, bound=bound)
         if self.deletion_epsilon is not None and bound is None:
-            return _deletion(self.deletion_epsilon, self.local_delta, crowd)
+            return _deletion(self.deletion_epsilon, self.local_delta, people)
         own = None if self.randomizer is None else privacy_of(self.randomizer)
         if isinstance(own, HasProfile):
-            return _of_messages(own, crowd, bound)
+            return _of_messages(own, people, bound)
         if self.randomizer is not None and bound is None:
             law = law_of(self.randomizer)
-            return PrivacyProfile(law.participating(crowd.participation), crowd.honest)
+            return PrivacyProfile(law.participating(people.participation), people.honest)
         local_epsilon, local_delta = self.replacement_guarantee
-        n, q = crowd.honest, crowd.participation
+        n, q = people.honest, people.participation
         law = (BlanketLaw.clones if bound == CLONES else BlanketLaw.generic)(local_epsilon)
         pure = PrivacyProfile(law.participating(q), n)
         if local_delta == 0:
@@ -254,24 +257,24 @@ class Devices:
         return None if self.randomizer is None else law_of(self.randomizer).claim.categories
 
 
-def _of_messages(protocol: HasProfile, crowd: Crowd, bound: str | None) -> Profile:
+def _of_messages(protocol: HasProfile, people: People, bound: str | None) -> Profile:
     expected = "no bound by name here: these messages are accounted for by their noise"
     checks.refuse(bound is not None, expected, bound=bound)
-    profile = protocol.profile(crowd.present)
+    profile = protocol.profile(people.present)
     # Whether enough others take part does not depend on anybody's datum; with more of them there
     # is more noise, and independent noise never hurts.
-    lost = profile.lost + crowd.absence
-    return profile if crowd.participation == 1 else replace(profile, lost=lost)
+    lost = profile.lost + people.absence
+    return profile if people.participation == 1 else replace(profile, lost=lost)
 
 
-def _deletion(epsilon: float, local_delta: float, crowd: Crowd) -> Profile:
-    law = BlanketLaw.deletion(epsilon).participating(crowd.participation)
-    pure = PrivacyProfile(law, crowd.honest)
+def _deletion(epsilon: float, local_delta: float, people: People) -> Profile:
+    law = BlanketLaw.deletion(epsilon).participating(people.participation)
+    pure = PrivacyProfile(law, people.honest)
     if local_delta == 0:
         return pure
     # FMT21 Lemma 3.7: each randomizer is within local_delta of a pure deletion-DP one.
-    each = crowd.participation * local_delta
-    exchange = Exchange(pure, crowd.honest * crowd.participation * local_delta, each)
+    each = people.participation * local_delta
+    exchange = Exchange(pure, people.honest * people.participation * local_delta, each)
     return ApproximateProfile((exchange,), *_two_deletions(epsilon, local_delta))
 
 

@@ -26,7 +26,6 @@ Composition = Literal["pld", "renyi", "advanced", "best"]  # how rounds are put 
 
 
 _TARGET = ("epsilon", "delta")
-_COUNTED = ("n", "rounds", "participation", "honest_fraction", "honest_n")
 # One round at one delta: what a comparison of bounds does not speak about.
 _NOT_COMPARED = (
     *("solve", "epsilon", "rounds", "composition", "participation"),
@@ -140,6 +139,13 @@ class AmplifyOptions(Options):
         Needs("composition", ("rounds",), "the number of rounds to compose"),
     )
 
+    def people(self) -> dict[str, Any]:
+        """Who takes part, as keywords of the accountant."""
+        from shoal.questions.terms import Crowd
+
+        crowd = Crowd(**self.only("honest_fraction", "participation"))
+        return self.only("n", "honest_n") | {"crowd": crowd}
+
 
 @command(app, ACCOUNT)
 def amplify(options: AmplifyOptions) -> None:
@@ -161,7 +167,9 @@ def amplify(options: AmplifyOptions) -> None:
             values, document = _solved(options)
         else:
             values = guarantee = amplification.amplify(
-                **_devices(options), **options.only(*_TARGET, *_COUNTED, "bound", "composition")
+                **_devices(options),
+                **options.people(),
+                **options.only(*_TARGET, "rounds", "bound", "composition"),
             )
             delta = f"δ = {up(guarantee.delta)} at ε = {plain(guarantee.epsilon)}"
             document = guarantee.document(delta if options.epsilon is not None else "")
@@ -192,7 +200,7 @@ def _compared(options: AmplifyOptions, entry: Entry | None) -> tuple[object, Doc
     if entry is not None:
         why = f"{entry.name} is for comparisons only, one round at --delta"
         options.obey(Excludes("bound", _NOT_COMPARED, why))
-    rows = compare(**_devices(options), **options.only("n", "delta", "honest_fraction", "honest_n"))
+    rows = compare(**_devices(options), **options.people(), **options.only("delta"))
     if entry is None:
         return rows.records(), rows.document()
     row = next(row for row in rows if row.name == entry.name)
@@ -209,7 +217,7 @@ def _solved(options: AmplifyOptions) -> tuple[object, Document]:
     from shoal.explain.text import down
 
     solution: Any
-    target = options.only(*_TARGET, *_COUNTED)
+    target = options.only(*_TARGET, "rounds") | options.people()
     if options.solve == "local-epsilon":
         family = None if options.randomizer is None else _family(options)
         solution = amplification.local_epsilon(family, **target)
@@ -219,7 +227,8 @@ def _solved(options: AmplifyOptions) -> tuple[object, Document]:
         solution = amplification.required_n(**_devices(options), **target)
         options = replace(options, n=solution)
         title = f"n = {solution:,} people are enough"
-    guarantee = amplification.amplify(**_devices(options), **options.only("delta", *_COUNTED))
+    given = options.people() | options.only("delta", "rounds")
+    guarantee = amplification.amplify(**_devices(options), **given)
     # The solver has proved the target; inverting the curve once more may come out above it by its
     # rounding.
     guarantee = replace(guarantee, epsilon=min(guarantee.epsilon, target["epsilon"]))

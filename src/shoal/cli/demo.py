@@ -169,7 +169,7 @@ def _compared(result: Result) -> Iterator[tuple[str, float]]:
     for row in (rows[name] for name in _COMPARED if name in rows):
         if row.epsilon is not None:
             yield f"proved by: {row.title}", row.epsilon
-    half = amplify(n=PEOPLE, honest_fraction=0.5).epsilon
+    half = amplify(n=PEOPLE, crowd=shoal.Crowd(honest_fraction=0.5)).epsilon
     yield "if half of the people lie or drop out", half
     yield "if one person in ten is asked", amplify(n=PEOPLE // 10).epsilon
     if math.isfinite(device.local_epsilon):

@@ -22,6 +22,7 @@ _AGAINST = "Against whom"
 _ONE_AT_A_TIME = "adversaries are analysed one at a time"
 _PROBABILITIES = ("collusion", "offline")
 _PLOTTED = 14  # points of a curve
+_RUNS = 2_000  # of a simulation, unless they are chosen
 
 
 Kind = Literal["simple", "lazy", "metropolis"]  # how the next holder is drawn
@@ -142,12 +143,15 @@ def walk(options: WalkOptions) -> None:
 
 
 def _walked(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no heavy imports
+    from shoal.network.account import WalkAccountant
     from shoal.network.walk import Walk
     from shoal.network.walk_table import table
 
     kind = "lazy" if options.lazy else options.kind or "simple"
     graph = _graph(options, kind)
-    names = ("rounds", "epsilon", "delta", "submit", "collusion", "runs", "offline", "report_bytes")
+    settings = {"runs": _RUNS} | options.only("view", "submit", "collusion", "runs")
+    accountant = WalkAccountant(Walk(graph, kind=kind), **_devices(options), **settings)
+    names = ("rounds", "epsilon", "delta", "offline", "report_bytes", "seed")
     more: dict[str, Any] = {}
     if options.user is not None:
         places = (graph.labels == options.user).nonzero()[0]
@@ -159,9 +163,8 @@ def _walked(options: WalkOptions, progress: Any) -> Any:  # noqa: ANN401 - no he
     if options.plot is not None and not options.collusion and options.submit != "single":
         more["steps"] = [(place + 1) / _PLOTTED for place in range(_PLOTTED)]
     return table(
-        Walk(graph, kind=kind),
-        **_devices(options),
-        **options.only(*names, "view", "seed"),
+        accountant,
+        **options.only(*names),
         simulation=options.simulate,
         **more,
         progress=progress,

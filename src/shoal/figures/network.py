@@ -192,7 +192,7 @@ def network_mechanisms(points: int) -> Iterator[Row]:
         )
         # The bound on the eigenvalues starts at random: from a seed, so that figures repeat.
         walk = WalkAccountant(
-            walk=Walk(generators.random_regular(n, 16)),
+            Walk(generators.random_regular(n, 16)),
             local_epsilon=_LOCAL,
             method="spectral",
             randomness=simulated(0),

@@ -35,7 +35,7 @@ from shoal.accounting.blanket import (
     exchange_level,
     witnessed,
 )
-from shoal.accounting.devices import Crowd, Devices, Profile
+from shoal.accounting.devices import Devices, People, Profile
 from shoal.accounting.search import Side, largest
 from shoal.errors import UnreachableTargetError
 from shoal.learning.run import Run
@@ -177,7 +177,7 @@ def _best_profile(run: Run, exchanged: Callable[[float], tuple[float, Devices]])
         for fraction in _FRACTIONS:
             local, devices = exchanged(fraction * run.each)
             if run.blocks * math.exp(-local) >= LEAST_HIDDEN:
-                profile = devices.profile(Crowd(run.blocks))
+                profile = devices.profile(People(run.blocks))
                 # Otherwise it could not win, and a law with such jumps takes long.
                 if _TELLING * profile.spread * math.sqrt(run.epochs) <= most:
                     yield profile

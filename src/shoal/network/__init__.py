@@ -2,13 +2,12 @@
 
 >>> from shoal import network
 >>> walk = network.Walk(network.random_regular(500, 16))
->>> network.rounds_for(network.WalkAccountant(walk=walk, local_epsilon=1), epsilon=0.22).rounds
+>>> network.rounds_for(network.WalkAccountant(walk, local_epsilon=1), epsilon=0.22).rounds
 8
 """
 
 from shoal.network.account import UserEpsilons as UserEpsilons
 from shoal.network.account import WalkAccountant as WalkAccountant
-from shoal.network.account import amplify_walk as amplify_walk
 from shoal.network.account import cost as cost
 from shoal.network.account import rounds_for as rounds_for
 from shoal.network.account import user_epsilons as user_epsilons

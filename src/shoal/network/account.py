@@ -45,8 +45,8 @@ the same probability, independently, p_s = c (1 - c)^(s-1).
 
 >>> from shoal.network.generators import random_regular
 >>> from shoal.network.walk import Walk
->>> guarantee = amplify_walk(Walk(random_regular(500, 16)), 8, local_epsilon=1, delta=1e-6)
->>> 0.216 < guarantee.epsilon < 0.219  # a uniform shuffle has 0.2156
+>>> accountant = WalkAccountant(Walk(random_regular(500, 16)), local_epsilon=1)
+>>> 0.216 < accountant.guarantee(8, delta=1e-6).epsilon < 0.219  # a uniform shuffle has 0.2156
 True
 """
 
@@ -55,8 +55,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Literal, TypedDict, Unpack, cast, get_args
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import Literal, cast, get_args
 
 import numpy as np
 from scipy import special
@@ -114,7 +114,7 @@ _MOST_PEOPLE = 2500
 Caught = tuple[StopLoss, int, float, float]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class WalkAccountant:
     """Reports of one randomizer, passed on along a walk, under one adversary.
 
@@ -144,13 +144,13 @@ class WalkAccountant:
 
     Example:
         >>> from shoal import network
-        >>> walk = network.Walk(network.complete(200))
-        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
-        >>> accountant.guarantee(1).epsilon < 0.5
+        >>> walk = network.Walk(network.random_regular(500, 16))
+        >>> network.WalkAccountant(walk, local_epsilon=1).guarantee(8).epsilon < 0.22
         True
     """
 
     walk: Process
+    _: KW_ONLY
     randomizer: Randomizer | None = None
     local_epsilon: float | None = None
     local_delta: float = 0.0
@@ -166,6 +166,7 @@ class WalkAccountant:
     def __post_init__(self) -> None:
         checks.one_of(get_args(View), view=self.view)
         checks.one_of(get_args(Submit), submit=self.submit)
+        checks.count(runs=self.runs)
         object.__setattr__(self, "locations", Locations(self.walk, self.method, self.randomness))
         devices = attributes(self, "randomizer", "local_epsilon", "local_delta")
         object.__setattr__(self, "reports", Reports(**devices))
@@ -200,10 +201,20 @@ class WalkAccountant:
         user: int | None = None,
         near_local: bool = True,
     ) -> Guarantee:
-        """(ε, δ) after so many rounds; ``epsilon`` asks for δ instead.
+        """The (ε, δ) of reports passed on for so many rounds, for everybody by default.
 
-        δ is min(1e-6, 1/(10 n)) by default. ``near_local=False`` is for quick answers:
-        :meth:`WalkProfile.answer`.
+        Args:
+            rounds: How often, at least 0.
+            delta: The δ at which ε is wanted; min(1e-6, 1/(10 n)) unless given.
+            epsilon: The ε at which δ is wanted instead.
+            quantile: The fraction in (0, 1] of people it has to hold for, those whose
+                reports are spread best.
+            user: The number of one person that is asked about.
+            near_local: False for quick answers: ε₀ where δ is not kept at 99 % of it.
+
+        Raises:
+            InvalidArgumentError: A number is out of its range, or two exclude each other.
+            UnreachableTargetError: No ε is proved at so small a δ.
         """
         both = epsilon is not None and delta is not None
         checks.refuse(both, "epsilon or delta, not both", delta=delta)
@@ -301,66 +312,6 @@ class WalkAccountant:
         )
 
 
-class Setting(TypedDict, total=False):
-    """What a :class:`WalkAccountant` takes besides the walk, and with the same defaults."""
-
-    randomizer: Randomizer | None
-    local_epsilon: float | None
-    local_delta: float
-    view: View
-    submit: Submit
-    collusion: float | Sequence[int]
-    method: Method
-    runs: int
-    randomness: Randomness | None
-
-
-def amplify_walk(
-    walk: Process,
-    rounds: int,
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    quantile: float = 1.0,
-    user: int | None = None,
-    **setting: Unpack[Setting],
-) -> Guarantee:
-    """The (ε, δ) of reports passed on for some rounds, for everybody by default.
-
-    Args:
-        walk: How reports are passed on.
-        rounds: How often, at least 0.
-        delta: The δ at which ε is wanted; min(1e-6, 1/(10 n)) unless given.
-        epsilon: The ε at which δ is wanted instead.
-        quantile: The fraction in (0, 1] of people it has to hold for, those whose
-            reports are spread best.
-        user: The number of one person that is asked about.
-        **setting: What devices run and who looks, as in
-            :class:`shoal.network.WalkAccountant`: randomizer or local_epsilon,
-            local_delta, view, submit, collusion, method, runs, randomness.
-
-    Returns:
-        A :class:`shoal.Guarantee`.
-
-    Raises:
-        InvalidArgumentError: A setting is out of its range, or two adversaries are
-            combined.
-        UnreachableTargetError: No ε is proved at so small a δ.
-
-    References:
-        :doc:`/theory/network`.
-
-    Example:
-        >>> from shoal import network
-        >>> walk = network.Walk(network.random_regular(500, 16))
-        >>> g = network.amplify_walk(walk, rounds=8, local_epsilon=1)
-        >>> g.epsilon < 0.22
-        True
-    """
-    accountant = WalkAccountant(walk=walk, **setting)
-    return accountant.guarantee(rounds, delta=delta, epsilon=epsilon, quantile=quantile, user=user)
-
-
 @dataclass(frozen=True)
 class Cost:
     """What passing on costs an average peer and a hub, as :func:`shoal.network.cost` says.
@@ -413,7 +364,7 @@ def cost(accountant: WalkAccountant, rounds: int, *, report_bytes: int = 1024) -
     Example:
         >>> from shoal import network
         >>> walk = network.Walk(network.random_regular(100, 8))
-        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> accountant = network.WalkAccountant(walk, local_epsilon=1)
         >>> network.cost(accountant, rounds=5).messages
         5.0
     """
@@ -465,7 +416,7 @@ def rounds_for(
     Example:
         >>> from shoal import network
         >>> walk = network.Walk(network.random_regular(500, 16))
-        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> accountant = network.WalkAccountant(walk, local_epsilon=1)
         >>> network.rounds_for(accountant, epsilon=0.22).rounds
         8
     """
@@ -567,7 +518,7 @@ def user_epsilons(
     Example:
         >>> from shoal import network
         >>> walk = network.Walk(network.barabasi_albert(200, 4))
-        >>> accountant = network.WalkAccountant(walk=walk, local_epsilon=1)
+        >>> accountant = network.WalkAccountant(walk, local_epsilon=1)
         >>> spread = network.user_epsilons(accountant, rounds=8)
         >>> spread.median <= spread.worst
         True

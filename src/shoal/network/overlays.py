@@ -182,7 +182,7 @@ def compare(
             continue
         walk, starts = Walk(make(), kind=kind), simulated(_STARTS + seed)
         accountant = WalkAccountant(
-            walk=walk, local_epsilon=local_epsilon, method="spectral", randomness=starts
+            walk, local_epsilon=local_epsilon, method="spectral", randomness=starts
         )
         rounds, reached = None, None
         with suppress(UnreachableTargetError):

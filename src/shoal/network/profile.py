@@ -295,7 +295,7 @@ def _tilt(values: Array, mass: Array, weights: Weights) -> float:
 class WalkProfile(Curve):
     """The curve δ(ε) of reports that were passed on: the best of several routes, an upper bound.
 
-    :meth:`WalkAccountant.profile` makes it, for :func:`shoal.network.amplify_walk`.
+    :class:`shoal.network.WalkAccountant` makes it.
 
     Attributes:
         routes: The bounds, of which the least counts at every ε.

@@ -11,7 +11,7 @@ two reports of one origin meet. Two statements of it do not hold as they stand:
   the only reports among the pages are the two hubs' own. It is refused here; ask for the
   stationary law (``rounds=None``).
 
-Nothing here is needed: ``amplify_walk`` is below all of it (docs/theory/network.md).
+Nothing here is needed: ``WalkAccountant`` is below all of it (docs/theory/network.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.errors import OutOfRegimeError
 from shoal.network.spectrum import spectral_bound
 from shoal.network.walk import Walk
 
-INSTEAD = "amplify_walk"
+INSTEAD = "WalkAccountant"
 
 
 @dataclass(frozen=True, kw_only=True)

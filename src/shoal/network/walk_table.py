@@ -1,7 +1,7 @@
 """ε by number of rounds and by fraction of people: what ``shoal walk`` prints.
 
 >>> from shoal.network.generators import random_regular
->>> walked = table(Walk(random_regular(500, 16)), rounds=8, local_epsilon=1)
+>>> walked = table(WalkAccountant(Walk(random_regular(500, 16)), local_epsilon=1), rounds=8)
 >>> walked.rounds, walked.columns
 (8, ('worst', '99 %', '90 %', 'median'))
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
@@ -19,9 +19,9 @@ from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import decimals_for, plain, plural, up_to
 from shoal.explain.views import Tabular
-from shoal.network.account import Cost, Setting, WalkAccountant, cost, rounds_for, user_epsilons
+from shoal.network.account import Cost, WalkAccountant, cost, rounds_for, user_epsilons
 from shoal.network.simulation import Simulation, simulate
-from shoal.network.walk import Absences, Process, Progress, Walk
+from shoal.network.walk import Absences, Progress, Walk
 from shoal.randomness import simulated
 from shoal.values import Record, attributes
 
@@ -225,7 +225,7 @@ class WalkTable(Tabular):
 
 
 def table(
-    walk: Walk,
+    accountant: WalkAccountant,
     *,
     rounds: int | None = None,
     epsilon: float | None = None,
@@ -237,12 +237,12 @@ def table(
     simulation: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
-    **setting: Unpack[Setting],
 ) -> WalkTable:
     """ε of reports passed on along a walk, by rounds and by fraction of people.
 
     Args:
-        walk: A walk that is the same every round.
+        accountant: The reports, their walk, which is the same every round, and the
+            adversary.
         rounds: Those of the last row; the fewest that keep epsilon, or with neither the
             fewest that come within 10 % of a central shuffler's ε, unless given.
         epsilon: The target of the last row instead.
@@ -253,10 +253,8 @@ def table(
         steps: The rows, as fractions of the last number of rounds.
         report_bytes: Length of one report, for the cost.
         simulation: Walk it once, too.
-        seed: That of all that is drawn.
+        seed: That of all that is drawn, unless the accountant has randomness.
         progress: Called with the rows done and all.
-        **setting: What devices run and who looks, as for
-            :func:`shoal.network.amplify_walk`, with 2,000 runs unless given.
 
     Returns:
         A :class:`shoal.network.WalkTable`, which prints itself.
@@ -272,26 +270,23 @@ def table(
     Example:
         >>> from shoal import network
         >>> walk = network.Walk(network.complete(30))
-        >>> network.table(walk, rounds=2, local_epsilon=1).rounds
+        >>> accountant = network.WalkAccountant(walk, local_epsilon=1)
+        >>> network.table(accountant, rounds=2).rounds
         2
     """
     checks.closed_probability(offline=offline)
-    checks.count(runs=setting.setdefault("runs", 2000))
     checks.count(report_bytes=report_bytes)
     checks.count(0, seed=seed)
     if rounds is not None:
         checks.count(1, rounds=rounds)
         checks.refuse(epsilon is not None, "rounds or epsilon, not both", epsilon=epsilon)
-    process: Process = walk
+    walk = accountant.walk
+    if not isinstance(walk, Walk):
+        raise InvalidArgumentError("walk", walk, "a walk that is the same every round")
     if offline:
-        expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
-        checks.refuse(walk.n > _MOST_ABSENCES, expected, offline=offline)
-        longest, source = rounds or _PATTERN // walk.n, simulated(seed)
-        process = Absences.drawn(walk, longest, online=1 - offline, randomness=source)
-    if setting.get("view") == "traffic":
-        setting.setdefault("randomness", simulated(seed))
-    accountant = WalkAccountant(walk=process, **setting)
-    submit = accountant.submit
+        accountant = replace(accountant, walk=_absences(walk, rounds, offline, seed))
+    if accountant.view == "traffic" and accountant.randomness is None:
+        accountant = replace(accountant, randomness=simulated(seed))
     delta = accountant.checked_delta(delta)
     central = accountant.reports.central(walk.n).epsilon(delta)
     goal = ""
@@ -300,13 +295,56 @@ def table(
         rounds = rounds_for(accountant, epsilon=target, delta=delta).rounds
     if accountant.view == "traffic" and user is None:
         user = int(accountant.locations.after(rounds).order[-1])
-    # Every length of a walk, or every holder: accounts that take long.
-    slow = bool(accountant.collusion) or submit == "single"
-    names = _FEW_FRACTIONS if slow else FRACTIONS
-    parts = steps or (_FEW_STEPS if slow else _STEPS)
+    parts = steps or (_FEW_STEPS if _takes_long(accountant) else _STEPS)
     lengths = sorted({max(1, round(part * rounds)) for part in parts})
-    rows, stated = [], None
+    rows, stated = _rows(accountant, lengths, delta, user, progress)
+    if offline:
+        pattern = (
+            f"absences are those of one pattern, drawn with probability {offline:g} a round "
+            f"(seed {seed}); other patterns have other ε"
+        )
+        stated = replace(stated, assumptions=(*stated.assumptions, pattern))
+    walked = None
+    if simulation:
+        walked = simulate(walk, rounds, seed=seed, submit=accountant.submit, offline=offline)
+    return WalkTable(
+        walk=walk,
+        accountant=accountant,
+        rows=rows,
+        guarantee=stated,
+        central=central,
+        cost=cost(accountant, rounds, report_bytes=report_bytes),
+        offline=offline,
+        goal=goal,
+        user=None if user is None else int(walk.graph.labels[user]),
+        simulation=walked,
+    )
+
+
+def _absences(walk: Walk, rounds: int | None, offline: float, seed: int) -> Absences:
+    """One pattern of absences, as long as may be needed."""
+    expected = f"0, as absences are for at most {_MOST_ABSENCES:,} people, not {walk.n:,}"
+    checks.refuse(walk.n > _MOST_ABSENCES, expected, offline=offline)
+    longest = rounds or _PATTERN // walk.n
+    return Absences.drawn(walk, longest, online=1 - offline, randomness=simulated(seed))
+
+
+def _takes_long(accountant: WalkAccountant) -> bool:
+    """Whether it goes through every length of a walk, or every holder."""
+    return bool(accountant.collusion) or accountant.submit == "single"
+
+
+def _rows(
+    accountant: WalkAccountant,
+    lengths: Sequence[int],
+    delta: float,
+    user: int | None,
+    progress: Progress | None,
+) -> tuple[tuple[WalkRow, ...], Guarantee]:
+    """ε after each of these numbers of rounds, and the guarantee after the last."""
+    names = _FEW_FRACTIONS if _takes_long(accountant) else FRACTIONS
     report = progress or (lambda _, __: None)
+    rows, stated = [], None
     for done, length in enumerate(lengths):
         report(done, len(lengths) + 1)
         if user is None:
@@ -320,27 +358,7 @@ def table(
         rows.append(WalkRow(length, epsilons))
     report(len(lengths), len(lengths) + 1)
     stated = stated or accountant.guarantee(lengths[-1], delta=delta, near_local=False)
-    if offline:
-        pattern = (
-            f"absences are those of one pattern, drawn with probability {offline:g} a round "
-            f"(seed {seed}); other patterns have other ε"
-        )
-        stated = replace(stated, assumptions=(*stated.assumptions, pattern))
-    walked = None
-    if simulation:
-        walked = simulate(walk, rounds, seed=seed, submit=submit, offline=offline)
-    return WalkTable(
-        walk=walk,
-        accountant=accountant,
-        rows=tuple(rows),
-        guarantee=stated,
-        central=central,
-        cost=cost(accountant, rounds, report_bytes=report_bytes),
-        offline=offline,
-        goal=goal,
-        user=None if user is None else int(walk.graph.labels[user]),
-        simulation=walked,
-    )
+    return tuple(rows), stated
 
 
 def _target(accountant: WalkAccountant, epsilon: float | None, central: float) -> tuple[float, str]:
@@ -348,7 +366,7 @@ def _target(accountant: WalkAccountant, epsilon: float | None, central: float) -
     if epsilon is not None:
         return epsilon, f" for ε = {plain(epsilon)}"
     expected = "rounds, or an epsilon: a central shuffler's ε is 0 at this δ"
-    if accountant.view == "traffic" or accountant.submit == "single" or accountant.collusion:
+    if accountant.view == "traffic" or _takes_long(accountant):
         expected = "rounds, or an epsilon: this adversary's ε has no limit to come close to"
     elif central > 0:
         return NEAR * central, ": within 10 % of a central shuffler's ε"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shoal import checks
 from shoal.accounting import amplification, search
-from shoal.accounting.devices import Crowd as Counted
+from shoal.accounting.devices import People
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain import plots
@@ -103,7 +103,7 @@ class Setting:
     @property
     def people(self) -> dict[str, Any]:
         """Who takes part, as keywords of the accountant."""
-        return {"n": self.n, **attributes(self.crowd, "honest_fraction", "participation")}
+        return {"n": self.n, "crowd": self.crowd}
 
     @property
     def dishonest(self) -> int:
@@ -618,15 +618,15 @@ def _more_noise(candidate: Candidate, best: dict[str, Option], setting: Setting)
     """Whether a mechanism without a local epsilon needs more noise than the best so far has."""
     made: Any = cast("partial[Device]", candidate.calibrated)
     least = min((error_of(option) for option in best.values()), default=math.inf)
-    crowd = Counted(**setting.people)
+    people = People(**setting.people)
     if least == math.inf:
         return False
     try:
         return not made.func.__self__.suffices(
             least / math.sqrt(setting.n),
-            n=crowd.present,
+            n=people.present,
             epsilon=setting.epsilon,
-            delta=setting.delta - 2 * crowd.absence,
+            delta=setting.delta - 2 * people.absence,
             **made.keywords,
         )
     except InvalidArgumentError:  # so little noise that its density cannot be followed
@@ -673,9 +673,9 @@ def _option(candidate: Candidate, setting: Setting, near: float | None = None) -
     made: Device
     try:
         if candidate.calibrated is not None:
-            crowd = Counted(**setting.people)
+            people = People(**setting.people)
             made = candidate.calibrated(
-                n=crowd.present, epsilon=setting.epsilon, delta=setting.delta - 2 * crowd.absence
+                n=people.present, epsilon=setting.epsilon, delta=setting.delta - 2 * people.absence
             )
             local = made.local_epsilon
         elif candidate.family is not None:

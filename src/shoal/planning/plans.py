@@ -44,7 +44,7 @@ from shoal.questions.domains import Domain
 from shoal.questions.kinds import KINDS, Choice, Question
 from shoal.questions.settled import PUBLIC, Settled, settle
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
-from shoal.values import Record, attributes
+from shoal.values import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,10 +141,8 @@ class Task:
         public = tuple(note for note in settled.notes if note in PUBLIC)
         costs = []
         for device in devices:
-            people: dict[str, Any] = attributes(crowd, "honest_fraction", "participation")
-            people["n"] = n
             try:
-                one = amplification.amplify(device, delta=delta, **people)
+                one = amplification.amplify(device, n=n, delta=delta, crowd=crowd)
             except OutOfRegimeError as error:
                 raise UnreachableTargetError(
                     f"a guarantee of {device.name} for {n:,} people",
@@ -152,7 +150,7 @@ class Task:
                     f"make a plan for {n:,} people",
                 ) from error
             one = replace(one, assumptions=(*one.assumptions, *public))
-            curve = amplification.profile(device, **people)
+            curve = amplification.profile(device, n=n, crowd=crowd)
             costs.append(Cost(curve, one, scheme.rounds * reports))
         own = costs[0].guarantee
         task = cls(settled, scheme, tuple(devices), tuple(costs), own, crowd, reports, plan)

@@ -624,7 +624,7 @@ def calibrated(family: Callable[..., Device], setting: Setting) -> float:
         epsilon=setting.batch_epsilon,
         delta=setting.delta,
         n=setting.n,
-        honest_fraction=setting.crowd.honest_fraction,
+        crowd=setting.crowd,
         cap=_LARGEST_LOCAL_EPSILON,
     )
 

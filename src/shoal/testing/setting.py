@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 from shoal import checks
-from shoal.accounting import devices, gaussian
+from shoal.accounting import gaussian
+from shoal.accounting.devices import People
 from shoal.accounting.search import root_below
 from shoal.mechanisms import registry
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
@@ -154,9 +155,9 @@ class Setting:
         return self.epsilon * self.tightened * batch_fraction(self.epsilon, self.delta)
 
     @property
-    def people(self) -> devices.Crowd:
+    def people(self) -> People:
         """Whom the guarantee counts on."""
-        return devices.Crowd(self.n, self.crowd.honest_fraction)
+        return People(self.n, self.crowd)
 
     @property
     def price(self) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting import devices
-from shoal.accounting.amplification import amplify, profile
+from shoal.accounting.amplification import amplify
+from shoal.accounting.devices import Devices, People
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import PrecisionError
 from shoal.mechanisms.base import Device, Reports
@@ -303,23 +303,23 @@ class Tester:
         A person whose datum changes may then change a message in each. Both batches are one release
         each, so their privacy profiles compose.
         """
-        delta, honest = self.delta, self.crowd.honest_fraction
+        delta, crowd = self.delta, self.crowd
         if len(sizes) == 1 or not self.hypothesis.overlapping:
-            alone = amplify(self.device, n=min(sizes), delta=delta, honest_fraction=honest)
+            alone = amplify(self.device, n=min(sizes), delta=delta, crowd=crowd)
             apart = [APART] * (len(sizes) > 1)
             return replace(alone, assumptions=(*alone.assumptions, *apart))
-        crowds = [devices.Crowd(n, honest) for n in sizes]
-        first, second = (profile(self.device, n=n, honest_fraction=honest) for n in sizes)
+        groups = [People(n, crowd) for n in sizes]
+        first, second = map(Devices(self.device).profile, groups)
         both = first + second
         try:
             epsilon, how = both.answer(delta)
         except PrecisionError:
             epsilon, how = both.answer(delta, method="best")
-        assumptions = dict.fromkeys(text for crowd in crowds for text in crowd.assumptions)
+        assumptions = dict.fromkeys(text for people in groups for text in people.assumptions)
         return Guarantee(
             epsilon=epsilon,
             delta=delta,
-            n=min(crowd.honest for crowd in crowds),
+            n=min(people.honest for people in groups),
             local_epsilon=both.local_epsilon,
             local_delta=both.local_delta,
             theorem=f"{first.theorem}, {how}",
