@@ -18,7 +18,7 @@ from shoal.service.analyzer.ledger import signs_of_forgery
 from shoal.service.db.leases import LEASE
 from shoal.service.errors import NotReadyError, UnknownBatchError
 from shoal.service.ops import administration
-from shoal.service.ops.facts import _analyzer_waits, ledger_metrics
+from shoal.service.ops.facts import _analyzer_waits, ledger_figures
 from shoal.values import Counts
 
 FORGED, HONEST = "11" * 16, "22" * 16
@@ -239,7 +239,7 @@ def test_the_operator_is_told(analyzer):
     assert finding.detail.startswith("held: 3 of 3 estimated fractions")
     assert "--release 11111111" in finding.advice
     assert rest.check == "collecting"
-    (states,) = (each for each in ledger_metrics(analyzer.store) if "collections" in each.name)
+    (states,) = (each for each in ledger_figures(analyzer.store) if "collections" in each.name)
     assert [(each.labels["state"], each.value) for each in states.samples] == [("HELD", 1)]
 
 

@@ -8,7 +8,7 @@ import shuffler_kit
 from client_kit import DAY, NOW, Owner
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.keyring.key_list import FUTURE_TOLERANCE, unverified
-from shoal.service.ops.facts import copy_findings, copy_metrics
+from shoal.service.ops.facts import copy_figures, copy_findings
 from shoal.service.ops.health import Fact, State
 from shoal.service.survey import Party
 
@@ -24,8 +24,7 @@ def shuffler(tmp_path):
 def told(shuffler, now=NOW):
     store = shuffler.store
     findings = list(copy_findings(store.surveys.all(), store.key_lists, now))
-    metrics = copy_metrics(store.surveys.all(), store.key_lists, now)
-    figures = [sample.value for metric in metrics for sample in metric.samples]
+    figures = [each.value for each in copy_figures(store.surveys.all(), store.key_lists, now)]
     ready = Fact("analyzer keys", lambda: findings).summary()
     return [finding.state for finding in findings], ready, figures
 

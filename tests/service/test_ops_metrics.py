@@ -15,8 +15,8 @@ from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import metrics
-from shoal.service.ops.facts import batch_metrics, disk_metrics, key_metrics
-from shoal.service.ops.health import Fact, Readiness, fail, ok
+from shoal.service.ops.facts import batch_figures, disk_figures, key_figures
+from shoal.service.ops.health import Fact, Readiness, fail, figure, ok
 from shoal.service.ops.home import opened
 from shoal.service.ops.up import Embedded
 from shoal.service.shuffler.reports import Arrival
@@ -40,7 +40,7 @@ def values(found):
 def test_refusals_are_published_when_the_minute_is_over():
     now = [0.0]
     seen = metrics.Observations(steady=lambda: now[0])
-    found = registry([seen.metrics])
+    found = registry([seen.figures])
     seen.observe("refused_reports", 3, "unknown_key")
     seen.observe("refused_requests", 1, "wrong_length")
     now[0] = 59.0
@@ -57,7 +57,7 @@ def test_refusals_are_published_when_the_minute_is_over():
 def test_commits_are_not_counted_and_the_queue_has_tenths():
     now = [0.0]
     seen = metrics.Observations(steady=lambda: now[0])
-    found = registry([seen.metrics])
+    found = registry([seen.figures])
     for seconds in (0.01, 0.4, *[0.02] * 48):
         seen.observe("commit_seconds", seconds)
     seen.observe("queue", 0.37)
@@ -74,7 +74,7 @@ def test_commits_are_not_counted_and_the_queue_has_tenths():
 def test_a_minute_with_one_commit_looks_like_one_without(seconds):
     now = [0.0]
     seen = metrics.Observations(steady=lambda: now[0])
-    found = registry([seen.metrics])
+    found = registry([seen.figures])
     shown = []
     for commits in (0, 1, 0, 49, 1):
         for _ in range(commits):
@@ -87,7 +87,7 @@ def test_a_minute_with_one_commit_looks_like_one_without(seconds):
 def test_the_largest_part_from_one_network_has_no_label_and_stays_for_its_hour():
     now = [0.0]
     seen = metrics.Observations(steady=lambda: now[0])
-    found = registry([seen.metrics])
+    found = registry([seen.figures])
     assert values(found)[("shoal_network_ratio",)] == 0
     seen.observe("network_share", 0.5)
     for now[0] in (1.0, 61.0, 1000.0):
@@ -102,7 +102,7 @@ def test_invented_reasons_do_not_fill_the_memory():
     for i in range(1000):
         seen.observe("refused_requests", 1, f"kind_{i}")
     now[0] = 60.0
-    shown = values(registry([seen.metrics]))
+    shown = values(registry([seen.figures]))
     reasons = [key for key in shown if key[0] == "shoal_refused_requests_total"]
     assert len(reasons) <= 65
     assert sum(shown[key] for key in reasons) == 1000
@@ -112,7 +112,7 @@ def test_a_source_that_fails_is_left_out_and_counted():
     def broken():
         raise StoreUnavailableError("reading", "gone")
 
-    shown = values(registry([broken, lambda: [metrics.gauge("queue_ratio", 1)]]))
+    shown = values(registry([broken, lambda: [figure("queue_ratio", 1)]]))
     assert shown == {("shoal_queue_ratio",): 1.0, ("shoal_unreadable_figures",): 1.0}
 
 
@@ -154,7 +154,7 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch)
     now = [system_clock() // 600 * 600]
     with opened(home, clock=lambda: now[0]) as store:
         worker = ShufflerWorker(store, ring, Pool(0), lambda: now[0], pace=Pace(gather=0))
-        sources = [lambda: batch_metrics(store), lambda: disk_metrics(home.directory)]
+        sources = [lambda: batch_figures(store), lambda: disk_figures(home.directory)]
         found = registry(sources)
 
         def shown_after(some, *, opening=True):
@@ -176,7 +176,7 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch)
         assert open_still["shoal_reports_total", named] == 0.0
         assert not [key for key in open_still if key[0] == "shoal_batches"]
         rejected = ("shoal_unopened_reports_total", *sorted(["rejected", named]))
-        restarted = values(registry([lambda: batch_metrics(store)]))
+        restarted = values(registry([lambda: batch_figures(store)]))
         assert open_still[rejected] == restarted[rejected] == 0.0, "no batch has closed yet"
         shown_after(sent[299:])
         closed = values(found)
@@ -187,14 +187,16 @@ def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch)
         store.reports.receive([Arrival(survey.id, 0, b"\1\0" + b"x" * (len(sent[0]) - 2))])
         while worker.step():
             pass
-        restarted = values(registry([lambda: batch_metrics(store)]))
+        restarted = values(registry([lambda: batch_figures(store)]))
         assert restarted[rejected] == values(found)[rejected] == 1.0, "as of the last close"
 
 
 def test_secrets_that_are_lost_are_counted(tmp_path):
     ring = Keyring.create(tmp_path / "keys", role="shuffler", protection=Protection.none())
-    families = {family.name: family.samples[0].value for family in key_metrics(ring)}
-    assert families["shoal_missing_secrets"] == 0
+
+    def missing():
+        return [each.value for each in key_figures(ring) if each.name == "missing_secrets"]
+
+    assert missing() == [0]
     (ring.directory / "key-000").unlink()
-    families = {family.name: family.samples[0].value for family in key_metrics(ring)}
-    assert families["shoal_missing_secrets"] == 1
+    assert missing() == [1]

@@ -9,7 +9,7 @@ from typing import Literal
 from shoal.cli.app import OPERATE, RefusedError, app
 from shoal.cli.options import Excludes, Options, Required, command, option
 from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
-from shoal.cli.render import answer_lines, working
+from shoal.cli.render import answer, working
 
 _WHAT = "What to do"
 _RESTORED = "What is restored"
@@ -82,7 +82,7 @@ def backup(options: BackupOptions) -> None:
                 progress=progress,
             )
         document = made.document("is a backup")
-    answer_lines(options, made.to_dict(), document)
+    answer(options, made, str(document))
 
 
 class RestoreOptions(SecretOptions, Options):
@@ -123,11 +123,10 @@ def restore(options: RestoreOptions) -> None:
     from shoal.service.ops.restore import restore as bring_back
 
     os.umask(0o077)  # whatever is written is for this user alone
-    names = ("backup", "to", "store", "waiting", "identity", "first_number", "migrate", "digest")
     with working("restoring") as progress:
         restored = bring_back(
             unlock=lambda keys: options.protection(keys, options.identity),
             progress=progress,
-            **options.only(*names),
+            **options.arguments(bring_back),
         )
-    answer_lines(options, restored.to_dict(), restored.document())
+    answer(options, restored, str(restored.document()))

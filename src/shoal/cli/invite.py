@@ -13,7 +13,7 @@ from shoal.cli import files
 from shoal.cli.app import COLLECT, Commands, RefusedError, app
 from shoal.cli.options import Needs, Options, Required, command, option
 from shoal.cli.party import STORE, PartyOptions
-from shoal.cli.render import answer_lines, working
+from shoal.cli.render import answer, working
 from shoal.explain.text import plural
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def make(options: MakeOptions) -> None:
             files.text(options.qr, lambda: page or ""),
         )
     told = _told(options)
-    answer_lines(
+    answer(
         options,
         {"survey": str(survey.id), "people": people, "csv": str(options.csv), **_written(options)},
         f"{plural(people, 'invitation')} for survey {survey.id}",
@@ -175,7 +175,7 @@ def revoke(options: WhoOptions) -> None:
     _, person = options.handed()
     told = invitations.CodesFile(survey=survey.id, revoke=tuple(person.hashes(survey)))
     options.write(told)
-    answer_lines(
+    answer(
         options,
         {"survey": str(survey.id), "number": person.number or None, **_written(options)},
         f"invitation{_numbered(person)} is revoked",
@@ -202,7 +202,7 @@ def replace(options: WhoOptions) -> None:
     )
     address = invitations.link(survey, new)
     values = {"survey": str(survey.id), "number": person.number or None, "link": address}
-    answer_lines(
+    answer(
         options,
         {**values, "invitation": str(new), **_written(options)},
         f"invitation{_numbered(person)} is replaced by {new}",
@@ -232,7 +232,7 @@ def add(options: AddOptions) -> None:
         store = shuffler_store(stack, options.directory, options.store)
         added = told.apply(store.codes)
         totals = store.codes.totals(told.survey)
-    answer_lines(
+    answer(
         options,
         {"survey": str(told.survey), "added": added, **totals.to_dict()},
         f"{plural(added, 'code')} more for survey {told.survey}",
@@ -271,7 +271,7 @@ def list_totals(options: ListOptions) -> None:
         lines += [f"  {of.places:,} codes at most: {counts}; {of.spent:,} spent"]
     values = [{"survey": str(name), **each.to_dict()} for name, each in totals.items()]
     nobody = "no survey here needs invitations"
-    answer_lines(options, {"surveys": values}, *(lines or [nobody]))
+    answer(options, {"surveys": values}, *(lines or [nobody]))
 
 
 def _numbered(person: Handed) -> str:

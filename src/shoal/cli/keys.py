@@ -12,7 +12,7 @@ from shoal import checks
 from shoal.cli.app import OPERATE, Commands, app, printable
 from shoal.cli.options import Needs, Options, command, option, read_choice
 from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
-from shoal.cli.render import answer_lines, working
+from shoal.cli.render import answer, working
 from shoal.explain.text import plural
 from shoal.service.clock import system_clock
 
@@ -123,7 +123,7 @@ def new(options: NewOptions) -> None:
             first_number=options.first_number or 0,
         )
     values = ring.to_dict() | {"protection": options.kind}
-    answer_lines(options, values, new_document(ring, options.key_file))
+    answer(options, values, str(new_document(ring, options.key_file)))
 
 
 @command(keys, name="list")
@@ -134,7 +134,7 @@ def listing(options: RingOptions) -> None:
     ring = _locked(options.directory)
     keys = [key.to_dict() for key in ring.list().keys]
     values = ring.to_dict() | {"keys": keys, "warnings": advice(ring)}
-    answer_lines(options, values, list_document(ring))
+    answer(options, values, str(list_document(ring)))
 
 
 @command(keys)
@@ -143,7 +143,7 @@ def show(options: RingOptions) -> None:
     from shoal.service.keyring.words import document
 
     ring = _locked(options.directory)
-    answer_lines(options, ring.to_dict(), document(ring))
+    answer(options, ring, str(document(ring)))
 
 
 class RotateOptions(OpenRingOptions):
@@ -171,7 +171,7 @@ def rotate(options: RotateOptions) -> None:
         for each in rotations
     ]
     values = {"done": done, "rotations": changes}
-    answer_lines(options, values, rotation_document(rotations, done=done))
+    answer(options, values, str(rotation_document(rotations, done=done)))
 
 
 class RetireOptions(OpenRingOptions):
@@ -194,7 +194,7 @@ def retire(options: RetireOptions) -> None:
         "left": None if left is None else left.to_dict(),
         "instead": instead.to_dict(),
     }
-    answer_lines(options, values, retired_document(ring, number, left, instead))
+    answer(options, values, str(retired_document(ring, number, left, instead)))
 
 
 def _locked(directory: Path) -> Keyring:
@@ -234,7 +234,7 @@ def token(options: TokenOptions) -> None:
         text = store.tokens.add(options.label, survey, lifetime)
     name = None if survey is None else str(survey)
     values = {"token": text, "role": home.role, "survey": name, "days": options.days}
-    answer_lines(options, values, text)
+    answer(options, values, text)
     after = {
         "shuffler": (
             "the analyzer's operator saves it as the file token in the analyzer's directory, "
@@ -256,7 +256,7 @@ def tokens(options: PartyOptions) -> None:
 
     now = system_clock()
     values = {"tokens": [token.to_dict(now) for token in listed]}
-    answer_lines(options, values, tokens_document(listed, now))
+    answer(options, values, str(tokens_document(listed, now)))
 
 
 class RevokeOptions(PartyOptions):
@@ -274,4 +274,4 @@ def revoke(options: RevokeOptions) -> None:
         revoked = revoke_token(store, options.label)
     values = {"label": options.label, "revoked": revoked}
     text = f"revoked {plural(revoked, 'token')} with the label {printable(options.label)}"
-    answer_lines(options, values, text)
+    answer(options, values, text)

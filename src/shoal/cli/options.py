@@ -207,6 +207,16 @@ class BareOptions:
             if value is not None and value is not False and value != []
         }
 
+    def arguments(self, callee: Callable[..., object]) -> dict[str, Any]:
+        """Those of these options that were given and that a function or class of the library takes.
+
+        A field is an argument by its name, or its keyword: nothing lists it again. One that is
+        called like a parameter and means something else is no case for this.
+        """
+        taken = inspect.signature(callee).parameters
+        named = {name: each.keyword or name for name, each in self.declared.items()}
+        return self.only(*(name for name, keyword in named.items() if keyword in taken))
+
     def obey(self, *rules: Rule) -> None:
         """Refuse what breaks a rule, with the one option to leave out or to add."""
         names = {name for name in self.declared if self.only(name)}

@@ -119,7 +119,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.service.peers.accounting import collect, hops_in_time
 
     conditions = Conditions(offline=options.offline, processes=options.processes)
-    walk = options.only("rounds", "mode", "hops", "cover", "submit", "submission_rounds")
+    walk = options.arguments(PeerSurvey)
     if options.mode == "onion" and options.hops is None:
         walk["hops"] = hops_in_time(options.rounds, options.offline)
     survey = PeerSurvey(**walk)

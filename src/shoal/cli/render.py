@@ -57,15 +57,19 @@ def show(document: Document) -> None:
         page.print(printable(f"warning: {warning}"), style="yellow")
 
 
-def answer(options: Options, values: object, document: Document, *written: Path | None) -> None:
-    """Print the values if ``--json`` is given; else the document, and which files were written."""
+def answer(options: Options, values: object, *parts: Document | str | Path | None) -> None:
+    """Print the values if ``--json`` is given; else the parts, one after the other.
+
+    A document in its frame, text as plain lines, and of a path that a file was written there.
+    """
     if options.json:
         print_json(values)
         return
-    show(document)
-    for path in written:
-        if path is not None:
-            typer.echo(f"wrote {path}")
+    for part in parts:
+        if isinstance(part, Document):
+            show(part)
+        elif part is not None:
+            print_lines(f"wrote {part}" if isinstance(part, Path) else part)
 
 
 def answer_brief(options: RunOptions, result: Result | OpenResult, *written: Path | None) -> None:
@@ -75,30 +79,14 @@ def answer_brief(options: RunOptions, result: Result | OpenResult, *written: Pat
     """
     if not options.json:
         show_charts(result)
-    if options.json or options.verbose:
-        values = result.to_dict() if options.json else None
-        answer(options, values, result.document(table=False), *written)
-        return
-    from shoal.results.result import brief
+        if not options.verbose:
+            from shoal.results.result import brief
 
-    page = console()
-    for sentence in result.findings:
-        page.print(printable(sentence))
-    for line in brief(result.guarantee, len(result.notes)):
-        page.print(printable(line))
-    for warning in result.warnings:
-        page.print(printable(f"warning: {warning}"), style="yellow")
-    for path in written:
-        if path is not None:
-            typer.echo(f"wrote {path}")
-
-
-def answer_lines(options: Options, values: object, *parts: Document | str) -> None:
-    """Print the values if ``--json`` is given; else plain lines."""
-    if options.json:
-        print_json(values)
-    else:
-        print_lines(*parts)
+            lines = (*result.findings, *brief(result.guarantee, len(result.notes)))
+            show(Document("", sentences=lines, warnings=result.warnings))
+            answer(options, None, *written)
+            return
+    answer(options, result, result.document(table=False), *written)
 
 
 def panel(document: Document) -> RenderableType:
@@ -160,11 +148,10 @@ def table(shown: Table) -> RenderableType:
     return "\n".join(lines).strip() + "\n"
 
 
-def print_lines(*parts: Document | str) -> None:
-    """Print documents and texts as plain lines, to be copied: nothing is cut or wrapped."""
-    for part in parts:
-        for line in str(part).splitlines():
-            typer.echo(printable(line))
+def print_lines(text: object) -> None:
+    """Print a document or text as plain lines, to be copied: nothing is cut or wrapped."""
+    for line in str(text).splitlines():
+        typer.echo(printable(line))
 
 
 def print_json(value: object) -> None:

@@ -122,11 +122,9 @@ class Asking(Options):
         """Who takes part, and what reports may be: arguments of the library."""
         from shoal.questions.terms import Crowd, Limits
 
-        names = ("honest_fraction", "participation")
-        crowd = Crowd(**self.only(*(name for name in names if name in self.declared)))
-        terms = self.only("local_epsilon_cap", "messages_cap", "each")
-        weaker = {"weaker": True} if getattr(self, "allow_weaker", False) else {}
-        return {"crowd": crowd, "limits": Limits(**terms, **weaker)}
+        names = self.declared.keys() & {"local_epsilon_cap", "messages_cap", "each", "allow_weaker"}
+        limits = Limits(**self.only(*names))  # of a mechanism by name is another ε0
+        return {"crowd": Crowd(**self.arguments(Crowd)), "limits": limits}
 
     def listed(self) -> tuple[Question, ...]:
         """The questions of the file."""
@@ -192,7 +190,9 @@ class RunOptions(Asking, TableOptions):
     randomizer: str | None = option("Instead of ε: a mechanism by name.", PRIVATE, "NAME")
     local_epsilon: float | None = option("Its ε0.", PRIVATE)
     plan: Path | None = option("Instead of ε: a plan from shoal plan --save.", PRIVATE)
-    allow_weaker: bool = option("Run a plan that so few people do not keep.", PRIVATE)
+    allow_weaker: bool = option(
+        "Run a plan that so few people do not keep.", PRIVATE, keyword="weaker"
+    )
     person: str | None = option("Column of ids; else a row is a person.", CROWD, "NAME")
     reports_per_person: int | None = option(
         "With --person: rows of each; default: 1.", CROWD, keyword="reports"

@@ -71,7 +71,7 @@ class ProcessOptions(BareOptions):
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
         home.check_role()
-        settings = Settings(home=home, **self.settings(home.keys))
+        settings = Settings(home=home, **self.arguments(Settings), **self.more(home.keys))
         os.umask(0o077)  # whatever is written is for this user alone
         allow_many_files()
         try:
@@ -82,17 +82,23 @@ class ProcessOptions(BareOptions):
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
         return settings
 
-    def settings(self, keys: Path) -> dict[str, Any]:
-        """What these options say of the process, and what opens the keys in this directory."""
-        own = self.only("metrics_host", "metrics_port", "metrics_socket", "migrate")
-        if "identity" not in self.declared:  # who takes reports in opens no envelopes
-            return own
+    def more(self, keys: Path) -> dict[str, Any]:  # noqa: ARG002 - whoever opens envelopes needs it
+        """Arguments that several options make; the keys of the party are in this directory."""
+        return {}
+
+
+class OpeningOptions(SecretOptions, ProcessOptions):
+    """A process that opens envelopes."""
+
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
+    pause: float = option(_PAUSE, WORK, default=1.0)
+
+    def more(self, keys: Path) -> dict[str, Any]:
         from shoal.service.shuffler.worker import Pace
 
-        secret: Any = self
-        protection = secret.protection(keys, secret.identity)
-        pace = Pace(**self.only(*self.declared.keys() & {"pause", "gather", "gather_reports"}))
-        return own | self.only("identity", "processes") | {"protection": protection, "pace": pace}
+        protection = self.protection(keys, self.identity)
+        return super().more(keys) | {"protection": protection, "pace": Pace(**self.arguments(Pace))}
 
 
 class ListenOptions(ProcessOptions):
@@ -126,14 +132,13 @@ class ListenOptions(ProcessOptions):
 
     rules = (Excludes("proxy", ("behind_proxy",), "--proxy names senders, --behind-proxy none"),)
 
-    def settings(self, keys: Path) -> dict[str, Any]:
-        from shoal.service.http.limits import BY_ADDRESS, Limits
+    def more(self, keys: Path) -> dict[str, Any]:
+        from shoal.service.http.limits import Limits
 
-        names = [name for name in BY_ADDRESS if name in self.declared]
-        limits = Limits(**self.only(*names, "limit_loopback", "proxy"))
+        limits = Limits(**self.arguments(Limits))
         if self.behind_proxy:
             limits = replace(limits, address_rate=None)
-        return super().settings(keys) | self.only("host", "port", "socket") | {"limits": limits}
+        return super().more(keys) | {"limits": limits}
 
 
 class ShufflerOptions(ListenOptions):
@@ -161,12 +166,9 @@ def shuffler(options: ShufflerOptions) -> None:
         run_shuffler(settings)
 
 
-class WorkerOptions(SecretOptions, ProcessOptions):
+class WorkerOptions(OpeningOptions):
     """A worker, which opens what the shuffler takes in."""
 
-    identity: Path | None = IDENTITY
-    processes: int = PROCESSES
-    pause: float = option(_PAUSE, WORK, default=1.0)
     gather: float = option(
         "Seconds for which reports wait to be opened together.", WORK, default=600.0
     )
@@ -182,11 +184,9 @@ def worker(options: WorkerOptions) -> None:
     run_worker(settings)
 
 
-class AnalyzerOptions(SecretOptions, ListenOptions):
+class AnalyzerOptions(OpeningOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
-    identity: Path | None = IDENTITY
-    processes: int = PROCESSES
     port: int = option(_PORT, _WHERE, default=8461)
     shuffler_token: Path | None = option(
         "The file with the token for collecting; default: DIR/token.", WORK

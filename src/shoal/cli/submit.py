@@ -15,7 +15,7 @@ import typer
 
 from shoal.cli.app import COLLECT, RefusedError, app
 from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
-from shoal.cli.render import answer_lines, print_lines, working
+from shoal.cli.render import answer, print_lines, working
 from shoal.errors import ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import plural
@@ -163,13 +163,10 @@ class SubmitOptions(Options):
         """With an outbox in this place and the limits that were given."""
         from shoal.service.client import Client, Policy, Settings
 
-        limits = self.only(
-            *("max_local_epsilon", "max_epsilon", "max_delta", "min_crowd", "max_total_epsilon"),
-            *("max_total_delta", "max_total_local_epsilon", "host", "require_admission"),
-        )
+        limits = self.arguments(Policy)
         if self.any_local_epsilon:
             limits["local_epsilon"] = math.inf
-        settings = self.only("delay", "proxy", "compare_keys")
+        settings = self.arguments(Settings)
         if self.file is not None or place.name == _JOBS:
             settings |= {"storage": _JOB_STORAGE, "tries": _JOB_TRIES}
         return Client(place, policy=Policy(**limits), settings=Settings(**settings))
@@ -194,7 +191,7 @@ def submit(options: SubmitOptions) -> None:
     with ExitStack() as stack:
         act = _before if options.survey is None else _report
         values, document = act(options, stack)
-    answer_lines(options, values, document)
+    answer(options, values, str(document))
 
 
 # ------------------------------------------------------------------------------ answering a survey

@@ -26,7 +26,7 @@ from shoal.cli.options import (
 )
 from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.readers import read_file
-from shoal.cli.render import answer, answer_lines, print_lines, working
+from shoal.cli.render import answer, working
 from shoal.cli.run import without
 from shoal.errors import InvalidArgumentError
 from shoal.explain.text import plural
@@ -359,12 +359,12 @@ def new(options: NewOptions) -> None:
         values = summary.to_dict(made, system_clock()) | {"warnings": list(exceeded)}
     files.write((options.out, lambda path: path.write_bytes(made.to_bytes())))
     document = summary.document(made, system_clock(), enough=enough)
-    answer(options, values, replace(document, warnings=document.warnings + exceeded))
-    if options.out is not None and not options.json:
-        print_lines(
-            f"written to {options.out}",
-            "next, each operator registers it: shoal survey add FILE --to DIR",
-        )
+    written = (
+        f"written to {options.out}",
+        "next, each operator registers it: shoal survey add FILE --to DIR",
+    )
+    document = replace(document, warnings=document.warnings + exceeded)
+    answer(options, values, document, *(written if options.out is not None else ()))
 
 
 class ShowOptions(Options):
@@ -404,7 +404,7 @@ def check_survey(options: CheckOptions) -> None:
 
         read = read_survey(options.file, options.survey_id)
         values, document = summary.checked(read, system_clock())
-    answer_lines(options, values, document)
+    answer(options, values, str(document))
 
 
 # ------------------------------------------------------------------------- what parties collect for
@@ -429,7 +429,7 @@ def add(options: AddOptions) -> None:
     new = administration.add_survey(read, home)
     collects = "collects for" if new else "already collected for"
     note = closed_note(read, system_clock())
-    answer_lines(
+    answer(
         options,
         {"survey": str(read.id), "role": home.role, "new": new},
         f"the {home.role} in {options.directory} {collects} survey {read.id}",
@@ -446,7 +446,7 @@ def list_surveys(options: PartyOptions) -> None:
 
         surveys = registered(store)
     values = {"role": home.role, "surveys": surveys}
-    answer_lines(options, values, surveys_document(home, surveys))
+    answer(options, values, str(surveys_document(home, surveys)))
 
 
 class RemoveOptions(PartyOptions):
@@ -464,7 +464,7 @@ def remove(options: RemoveOptions) -> None:
 
         name, revoked = remove_survey(store, options.survey)
     tokens = f", and {plural(revoked, 'token')} for it ended" if revoked else ""
-    answer_lines(
+    answer(
         options,
         {"survey": str(name), "role": home.role, "revoked": revoked},
         f"the {home.role} in {options.directory} collects no more for survey {name}{tokens}",
@@ -499,7 +499,7 @@ def delete_survey_data(options: DeleteOptions) -> None:
             )
         deleted = delete_data(store, name)
     counts = ", ".join(f"{kind} {count:,}" for kind, count in deleted.counts.items())
-    answer_lines(
+    answer(
         options,
         {"survey": str(name), "role": home.role, **deleted.to_dict()},
         f"{whose} deleted everything it had of survey {name} ({counts})",

@@ -152,7 +152,7 @@ class TestOptions(Options):
         return {
             **self.only("epsilon", "delta"),
             "crowd": Crowd(honest_fraction=self.honest_fraction),
-            "way": Way(**self.only("coin", "randomizer", "partitions", "symbols")),
+            "way": Way(**self.arguments(Way)),
             "simulations": Simulations(self.simulations, self.seed),
         }
 

@@ -32,6 +32,7 @@ _PEOPLE = 1000  # of a batch, if nobody is simulated
 _FEWEST = 10
 _HIGHEST = 65_534
 _LOOK_EVERY = 2.0
+_PROMISED = ("epsilon", "delta", "randomizer")
 _INVENTED = "the people and their answers are invented; what they sent, and how, is real"
 _NOT_APART = (
     "one machine has both parties and unprotected keys: against anybody who reads the "
@@ -84,7 +85,7 @@ class UpOptions(Options):
             question=self.question or _QUESTION,
             answers=tuple(answer.strip() for answer in answers),
             people=self.simulate or _PEOPLE,
-            **self.only("epsilon", "delta", "randomizer"),
+            **self.only(*_PROMISED),
         )
 
 
@@ -101,7 +102,7 @@ def up(options: UpOptions) -> None:
     from shoal.service.ops.up import Embedded
 
     if Embedded(directory=options.directory).ports() is not None:
-        for name in options.only("question", "epsilon", "delta", "randomizer", "port"):
+        for name in options.only("question", *_PROMISED, "port"):
             raise RefusedError(
                 f"{options.directory} has a survey already, and --{name} cannot change it: "
                 f"leave out --{name}, or choose another directory"

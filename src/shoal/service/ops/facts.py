@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
-from prometheus_client.core import Metric
 
 from shoal.explain.text import duration, moment
 from shoal.sealing import SurveyId
@@ -31,9 +30,9 @@ from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, KeyringError, KeyState
 from shoal.service.keyring.words import regain
-from shoal.service.ops.health import Fact, Finding, disk, fail, ok, warn
+from shoal.service.ops.health import Fact, Figure, Finding, disk, fail, figure, ok, warn
 from shoal.service.ops.home import Home
-from shoal.service.ops.metrics import Rows, family, gauge, two_digits
+from shoal.service.ops.metrics import two_digits
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS
 from shoal.service.shuffler.codes import Codes
@@ -47,14 +46,6 @@ _OTHERS = 0o077
 _UNCOLLECTED = DAY
 _STUCK = 3600
 _SHOWN = 12  # digits of a name: enough to tell those of one service apart
-_BATCH_FIGURES = (
-    *("batches", "last_batch_reports", "closed_batches", "reports", "expired_batches"),
-    *("unopened_reports", "minimum_reached_ratio"),
-)
-_LEDGER_FIGURES = (
-    *("ledger_epsilon", "ledger_analyzer_epsilon", "published_batches", "collections"),
-    "rejected_records",
-)
 _TEND = "start the worker (or the analyzer) with the identity: it renews the keys and their list"
 _START_WORKER = "start a worker: shoal serve worker DIR"
 _LOSSES = (
@@ -76,20 +67,20 @@ UNAVAILABLE = "check that the database runs and accepts writes; reports are refu
 def directory_facts(home: Home) -> list[Fact]:
     """Who may read it, and whether there is room."""
     place = home.directory
-    figures = partial(disk_metrics, place)
+    figures = partial(disk_figures, place)
     return [
         Fact("permissions", lambda: [_permissions(place)], ready=False),
-        Fact("disk", lambda: [disk(place)], "mount it", metrics=figures),
+        Fact("disk", lambda: [disk(place)], "mount it", figures=figures),
     ]
 
 
 def key_facts(keyring: Keyring, clock: Clock = system_clock) -> list[Fact]:
     """How the keys are, and when they change next."""
     fact = partial(Fact, advice="restore DIR/keys from a backup")
-    figures = partial(key_metrics, keyring, clock)
+    figures = partial(key_figures, keyring, clock)
     return [
         fact("key list", lambda: _key_list(keyring, clock())),
-        fact("keys", lambda: _keys(keyring, clock()), metrics=figures),
+        fact("keys", lambda: _keys(keyring, clock()), figures=figures),
         fact("protection", lambda: _protection(keyring), ready=False),
     ]
 
@@ -111,7 +102,7 @@ def store_facts(
                 "analyzer keys",
                 lambda: copy_findings(surveys.all(), key_lists, clock()),
                 ready=True,
-                metrics=lambda: copy_metrics(surveys.all(), key_lists, clock()),
+                figures=lambda: copy_figures(surveys.all(), key_lists, clock()),
             ),
             fact("codes", lambda: _codes(Codes(database, surveys), clock())),
             fact("opening", lambda: _shuffler_waits(database, surveys, clock())),
@@ -124,7 +115,7 @@ def store_facts(
                 "last pass",
                 lambda: pass_findings(passes.ages(surveys.all(), clock())),
                 ready=True,
-                metrics=lambda: pass_metrics(passes.ages(surveys.all(), clock())),
+                figures=lambda: pass_figures(passes.ages(surveys.all(), clock())),
             ),
         ]
     if keyring is not None:
@@ -157,9 +148,9 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def disk_metrics(directory: Path) -> Iterable[Metric]:
+def disk_figures(directory: Path) -> Iterator[Figure]:
     """Free room, coarse: reports have one length, so bytes would count them."""
-    yield gauge("disk_free_bytes", two_digits(shutil.disk_usage(directory).free))
+    yield figure("disk_free_bytes", two_digits(shutil.disk_usage(directory).free))
 
 
 # The keys
@@ -244,18 +235,14 @@ def _protection(keyring: Keyring) -> Iterator[Finding]:
         yield ok("protection", f"by {protection}")
 
 
-def key_metrics(keyring: Keyring, clock: Clock = system_clock) -> Iterable[Metric]:
+def key_figures(keyring: Keyring, clock: Clock = system_clock) -> Iterator[Figure]:
     """How old each key is, how long it is still used, and how many would open nothing."""
     now = clock()
-    ages: Rows = []
-    left: Rows = []
     for key in keyring.list().keys:
         labels = {"key": str(key.number), "state": key.at(now).state.value}
-        ages.append((labels, max(0, now - key.created)))
-        left.append((labels, max(0, key.expires_at - now)))
-    yield family("key_age_seconds", ages)
-    yield family("key_active_seconds_left", left)
-    yield gauge("missing_secrets", len(keyring.lacking()))
+        yield figure("key_age_seconds", max(0, now - key.created), **labels)
+        yield figure("key_active_seconds_left", max(0, key.expires_at - now), **labels)
+    yield figure("missing_secrets", len(keyring.lacking()))
 
 
 # The store
@@ -386,13 +373,13 @@ def copy_findings(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> I
         yield fail("analyzer keys", detail, advice)
 
 
-def copy_metrics(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterable[Metric]:
+def copy_figures(surveys: Iterable[Survey], key_lists: KeyLists, now: int) -> Iterator[Figure]:
     """How many analyzers' lists are lacking, and how many were refused as contradictions."""
     names = {each.analyzer.fingerprint for each in surveys if now <= each.not_after}
     copies = [key_lists.find(name) for name in names]
     lacking = sum(copy is None or not copy.is_usable(now) for copy in copies)
-    yield gauge("lacking_key_lists", lacking)
-    yield gauge("contradicting_key_lists", len(key_lists.contradictions()))
+    yield figure("lacking_key_lists", lacking)
+    yield figure("contradicting_key_lists", len(key_lists.contradictions()))
 
 
 # Work that waits
@@ -489,9 +476,10 @@ def pass_findings(ages: Mapping[str, float]) -> Iterator[Finding]:
         yield warn("last pass", detail, _NOT_PASSED)
 
 
-def pass_metrics(ages: Mapping[str, float]) -> Iterable[Metric]:
+def pass_figures(ages: Mapping[str, float]) -> Iterator[Figure]:
     """The same in seconds."""
-    yield family("last_pass_age_seconds", [({"shuffler": url}, age) for url, age in ages.items()])
+    for url, age in ages.items():
+        yield figure("last_pass_age_seconds", age, shuffler=url)
 
 
 def _waits_in_vain(home: Home, keyring: Keyring, database: Database) -> Iterator[Finding]:
@@ -518,48 +506,44 @@ def short(survey: SurveyId) -> str:
     return str(survey)[:_SHOWN]
 
 
-def batch_metrics(store: ShufflerStore) -> Iterable[Metric]:
+def batch_figures(store: ShufflerStore) -> Iterator[Figure]:
     """What may be said of a shuffler's batches: of closed ones, and quarters of the open ones.
 
     Reports that did not open are in no batch, but they come among others: how many there were is
     told as it was when a batch closed last.
     """
     batches = store.batches
-    rows: dict[str, Rows] = {name: [] for name in _BATCH_FIGURES}
     for survey in store.surveys.all():
-        of_survey, total = {"survey": short(survey.id)}, batches.counters(survey.id)
+        each, total = partial(figure, survey=short(survey.id)), batches.counters(survey.id)
         for state, count in sorted(batches.states(survey.id).items()):
-            rows["batches"].append((of_survey | {"state": state}, count))
+            yield each("batches", count, state=state)
         for reason, count in batches.unopened(survey.id).items():
-            rows["unopened_reports"].append((of_survey | {"reason": reason}, two_digits(count)))
-        rows["closed_batches"].append((of_survey, total.get("batches", 0)))
-        rows["reports"].append((of_survey, two_digits(total.get("reports", 0))))
-        rows["expired_batches"].append((of_survey, total.get("expired_batches", 0)))
+            yield each("unopened_reports", two_digits(count), reason=reason)
+        yield each("closed_batches", total.get("batches", 0))
+        yield each("reports", two_digits(total.get("reports", 0)))
+        yield each("expired_batches", total.get("expired_batches", 0))
         size, reached = batches.last_size(survey.id), store.progress.of(survey.id).share
         if size is not None:
-            rows["last_batch_reports"].append((of_survey, two_digits(size)))
+            yield each("last_batch_reports", two_digits(size))
         if reached is not None:
-            rows["minimum_reached_ratio"].append((of_survey, reached))
-    return [family(name, rows[name]) for name in rows]
+            yield each("minimum_reached_ratio", reached)
 
 
-def ledger_metrics(store: AnalyzerStore) -> Iterable[Metric]:
+def ledger_figures(store: AnalyzerStore) -> Iterator[Figure]:
     """What was published, what it cost, and what was left out of it."""
-    rows: dict[str, Rows] = {name: [] for name in _LEDGER_FIGURES}
     for survey in store.surveys.all():
-        of_survey, spent = {"survey": short(survey.id)}, store.ledger.spent(survey.id)
-        rows["ledger_epsilon"].append((of_survey, spent["epsilon"] or 0.0))
+        each, spent = partial(figure, survey=short(survey.id)), store.ledger.spent(survey.id)
+        yield each("ledger_epsilon", spent["epsilon"] or 0.0)
         analyzer = math.inf if spent["analyzer_epsilon"] is None else spent["analyzer_epsilon"]
-        rows["ledger_analyzer_epsilon"].append((of_survey, analyzer if spent["opened"] else 0.0))
-        rows["published_batches"].append((of_survey, spent["batches"]))
+        yield each("ledger_analyzer_epsilon", analyzer if spent["opened"] else 0.0)
+        yield each("published_batches", spent["batches"])
         states: Counter[str] = Counter()
         rejected: Counter[str] = Counter()
-        for each in store.collections.of(survey.id):
-            states[each.state] += 1
-            if isinstance(each, Opened):
-                rejected.update(each.rejected)
+        for collection in store.collections.of(survey.id):
+            states[collection.state] += 1
+            if isinstance(collection, Opened):
+                rejected.update(collection.rejected)
         for state, count in sorted(states.items()):
-            rows["collections"].append((of_survey | {"state": state}, count))
+            yield each("collections", count, state=state)
         for reason, count in rejected.items():
-            rows["rejected_records"].append((of_survey | {"reason": reason}, two_digits(count)))
-    return [family(name, rows[name]) for name in rows]
+            yield each("rejected_records", two_digits(count), reason=reason)

@@ -20,7 +20,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -28,16 +28,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from shoal.errors import MissingExtraError, ShoalError, install_command
 from shoal.randomness import secure
 from shoal.service.clock import Clock, system_clock
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 MACHINE = "this machine"
 SERVER = ("alembic", "httpx", "prometheus_client", "sqlalchemy", "starlette", "uvicorn")
@@ -51,7 +48,21 @@ _NOT_BEFORE = 1_767_225_600  # 2026-01-01: no clock that is right says less
 _WORDS = 1 << 14
 _DEVIATIONS = 7.0  # a fair source is further off once in 10^11 times
 
-Metrics: TypeAlias = "Callable[[], Iterable[Metric]]"  # read when they are asked for
+
+class Figure(NamedTuple):
+    """A number for monitoring, by a name that the metrics explain."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str]
+
+
+def figure(name: str, value: float, **labels: str) -> Figure:
+    """A number under its name, with labels that tell it from others of that name."""
+    return Figure(name, value, labels)
+
+
+Figures: TypeAlias = Callable[[], Iterable[Figure]]  # read when they are asked for
 
 
 class State(StrEnum):
@@ -90,14 +101,15 @@ fail = partial(Finding, State.FAIL)
 class Fact:
     """Something a party depends on: its name, who looks, and what to do if that cannot look.
 
-    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it, too.
+    ``ready``: the work hangs on it, so that ``/readyz`` and the metrics have it, too. ``figures``
+    are more numbers for the metrics.
     """
 
     name: str
     probe: Callable[[], Iterable[Finding]]
     advice: str = "see the log of this process, and run shoal doctor"
     ready: bool = True
-    metrics: Metrics | None = None
+    figures: Figures | None = None
 
     def findings(self) -> list[Finding]:
         """What is found; if nobody can look, that is what was found."""

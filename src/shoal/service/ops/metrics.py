@@ -30,11 +30,10 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from logging import WARNING
 from threading import Lock
-from typing import TypeAlias
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -51,7 +50,7 @@ from shoal.errors import ShoalError
 from shoal.sealing import Plain
 from shoal.service.http.problems import Problem
 from shoal.service.ops import logs
-from shoal.service.ops.health import SEVERITY, Metrics, Readiness, State
+from shoal.service.ops.health import SEVERITY, Figure, Figures, Readiness, State, figure
 
 _MINUTE = 60.0
 # Every figure, and what it tells.
@@ -103,8 +102,6 @@ _MANY_COMMITS = 50
 _TIMEOUT = 5.0
 _RETRY = 10
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
-
-Rows: TypeAlias = list[tuple[dict[str, str], float]]  # labels, and the figure that they have
 
 
 def two_digits(value: float) -> float:
@@ -178,40 +175,35 @@ class Observations:
         self._commits = 0
         self._until = self.steady() + _MINUTE
 
-    def metrics(self) -> Iterable[Metric]:
+    def figures(self) -> Iterator[Figure]:
         """Refusals by reason, the longest commit, how full the queue was."""
         with self._lock:
             self._turn()
             refused, longest = self._shown_refused, self._shown_longest
-        for name in _REFUSALS:
-            of_name = [(reason, count) for (kind, reason), count in refused.items() if kind == name]
-            yield family(name, [({"reason": reason}, count) for reason, count in of_name])
-        yield gauge(_COMMIT, in_steps(longest.get(_COMMIT, 0.0)))
-        yield gauge("queue_ratio", tenths(longest.get("queue", 0.0)))
-        yield gauge("network_ratio", self._share)
-
-
-def gauge(name: str, value: float) -> Metric:
-    """A figure without labels."""
-    return family(name, [({}, value)])
-
-
-def family(name: str, rows: Rows) -> Metric:
-    """A figure for each row of labels."""
-    kind = CounterMetricFamily if name in _GROWING else GaugeMetricFamily
-    made = kind(f"shoal_{name}", FIGURES[name], labels=[*rows[0][0]] if rows else [])
-    for labels, value in rows:
-        made.add_metric([*labels.values()], value)
-    return made
+        for (name, reason), count in refused.items():
+            yield figure(name, count, reason=reason)
+        yield figure(_COMMIT, in_steps(longest.get(_COMMIT, 0.0)))
+        yield figure("queue_ratio", tenths(longest.get("queue", 0.0)))
+        yield figure("network_ratio", self._share)
 
 
 @dataclass(frozen=True)
 class Reading(Collector):
-    """Metrics that are read when they are asked for; a source that fails is left out."""
+    """Figures that are read when they are asked for; a source that fails is left out."""
 
-    sources: tuple[Metrics, ...]
+    sources: tuple[Figures, ...]
 
     def collect(self) -> Iterable[Metric]:
+        """Those of one name together, as Prometheus wants them."""
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, value, labels in self._read():
+            if name not in families:
+                kind = CounterMetricFamily if name in _GROWING else GaugeMetricFamily
+                families[name] = kind(f"shoal_{name}", FIGURES[name], labels=[*labels])
+            families[name].add_metric([*labels.values()], value)
+        return families.values()
+
+    def _read(self) -> Iterator[Figure]:
         failed = 0
         for source in self.sources:
             try:
@@ -219,17 +211,17 @@ class Reading(Collector):
             except (ShoalError, OSError) as error:
                 failed += 1
                 logs.say("figures_unavailable", level=WARNING, error=type(error).__name__)
-        yield gauge("unreadable_figures", failed)
+        yield figure("unreadable_figures", failed)
 
 
-def metrics_app(sources: Iterable[Metrics], readiness: Readiness) -> ASGIApp:
+def metrics_app(sources: Iterable[Figures], readiness: Readiness) -> ASGIApp:
     """``/metrics`` of these sources and of the facts, ``/healthz`` and ``/readyz``."""
 
-    def states() -> Iterable[Metric]:
-        rows = [({"check": each.check}, SEVERITY[each.state]) for each in readiness.findings()]
-        return [family("check_state", [*rows])]
+    def states() -> Iterator[Figure]:
+        for each in readiness.findings():
+            yield figure("check_state", SEVERITY[each.state], check=each.check)
 
-    of_facts = (fact.metrics for fact in readiness.facts if fact.metrics is not None)
+    of_facts = (fact.figures for fact in readiness.facts if fact.figures is not None)
     collected = Reading((*sources, *of_facts, states))
 
     def metrics(_request: Request) -> Response:

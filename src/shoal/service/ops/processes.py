@@ -45,13 +45,13 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.ops import logs
 from shoal.service.ops.facts import (
-    batch_metrics,
+    batch_figures,
     directory_facts,
     key_facts,
-    ledger_metrics,
+    ledger_figures,
     store_facts,
 )
-from shoal.service.ops.health import Fact, Metrics, Readiness, Steadiness
+from shoal.service.ops.health import Fact, Figures, Readiness, Steadiness
 from shoal.service.ops.home import Home, check_party
 from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
 from shoal.service.shuffler.app import shuffler_app
@@ -165,7 +165,7 @@ def wait_for_store(
 
 
 @contextmanager
-def measured(settings: Settings, parts: Parts[Store], *others: Metrics) -> Iterator[None]:
+def measured(settings: Settings, parts: Parts[Store], *others: Figures) -> Iterator[None]:
     """Serve health, the metrics of the facts and others while this lasts, if there is a port."""
     port, descriptor = settings.metrics_port, settings.metrics_descriptor
     if port is None and descriptor is None:
@@ -192,7 +192,7 @@ def run_shuffler(settings: Settings) -> None:
         observations = Observations()
         observe, limits = observations.observe, settings.limits
         app = shuffler_app(store, parts.keyring, limits=limits, observe=observe)
-        with measured(settings, parts, observations.metrics, partial(batch_metrics, store)):
+        with measured(settings, parts, observations.figures, partial(batch_figures, store)):
             logs.say("listening", role="shuffler", address=address(listening))
             if limits.address_rate is None:
                 logs.say("addresses_not_limited", level=logging.WARNING, role="shuffler")
@@ -233,7 +233,7 @@ def run_worker(settings: Settings) -> None:
         opened_party(settings, ShufflerStore, "worker") as parts,
         Pool(settings.processes) as pool,
         closing(parts.store) as store,
-        measured(settings, parts, partial(batch_metrics, store)),
+        measured(settings, parts, partial(batch_figures, store)),
         stopping(stop.set),
     ):
         worker = ShufflerWorker(
@@ -278,7 +278,7 @@ def run_analyzer(
             observe=observations.observe,
             pages=pages(shown),
         )
-        metrics = (observations.metrics, partial(ledger_metrics, parts.store))
+        metrics = (observations.figures, partial(ledger_figures, parts.store))
         collecting = nullcontext() if tokens is None else _collecting(settings, parts, tokens)
         with measured(settings, parts, *metrics), collecting:
             where = address(listening)
