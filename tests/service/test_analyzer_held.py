@@ -239,8 +239,8 @@ def test_the_operator_is_told(analyzer):
     assert finding.detail.startswith("held: 3 of 3 estimated fractions")
     assert "--release 11111111" in finding.advice
     assert rest.check == "collecting"
-    (states,) = (each for each in ledger_figures(analyzer.store) if "collections" in each.name)
-    assert [(each.labels["state"], each.value) for each in states.samples] == [("HELD", 1)]
+    (states,) = (each for each in ledger_figures(analyzer.store) if each.name == "collections")
+    assert (states.labels["state"], states.value) == ("HELD", 1)
 
 
 def test_a_mean_beyond_its_bounds_is_a_sign(analyzer):

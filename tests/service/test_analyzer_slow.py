@@ -125,10 +125,9 @@ def test_the_age_of_the_last_pass_is_a_fact(analyzer):
 
     def look(now):
         (found,) = facts.pass_findings(passes.ages([survey], now))
-        (family,) = facts.pass_figures(passes.ages([survey], now))
-        (sample,) = family.samples
-        assert (sample.name, sample.labels) == ("shoal_last_pass_age_seconds", {"shuffler": url})
-        return found.state.value, found.detail, sample.value
+        (figure,) = facts.pass_figures(passes.ages([survey], now))
+        assert (figure.name, figure.labels) == ("last_pass_age_seconds", {"shuffler": url})
+        return found.state.value, found.detail, figure.value
 
     assert look(START) == ("warn", f"{url} never", inf)
     collect(analyzer, analyzer.shuffler)
