@@ -9,7 +9,7 @@ import pytest
 
 from shoal.service.db import migrations
 
-BEFORE = {"shuffler": "0007", "analyzer": "0004"}
+BEFORE = {tree: migrations.head(tree) for tree in migrations.TREES}
 COLUMN = "next"
 SCRIPT = """
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ class NextStep:
     """Of the shuffler's tables: where it begins and ends, and the column it adds to the extents."""
 
     before: str = BEFORE["shuffler"]
-    revision: str = "0008"
+    revision: str = f"{int(BEFORE['shuffler']) + 1:04}"
     column: str = COLUMN
 
 

@@ -82,23 +82,15 @@ class ProcessOptions(BareOptions):
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
         return settings
 
-    def more(self, keys: Path) -> dict[str, Any]:  # noqa: ARG002 - whoever opens envelopes needs it
-        """Arguments that several options make; the keys of the party are in this directory."""
-        return {}
-
-
-class OpeningOptions(SecretOptions, ProcessOptions):
-    """A process that opens envelopes."""
-
-    identity: Path | None = IDENTITY
-    processes: int = PROCESSES
-    pause: float = option(_PAUSE, WORK, default=1.0)
-
     def more(self, keys: Path) -> dict[str, Any]:
+        """Arguments that several options make; what opens the keys in this directory."""
+        if "identity" not in self.declared:  # who takes reports in opens no envelopes
+            return {}
         from shoal.service.shuffler.worker import Pace
 
-        protection = self.protection(keys, self.identity)
-        return super().more(keys) | {"protection": protection, "pace": Pace(**self.arguments(Pace))}
+        secret: Any = self
+        protection = secret.protection(keys, secret.identity)
+        return {"protection": protection, "pace": Pace(**self.arguments(Pace))}
 
 
 class ListenOptions(ProcessOptions):
@@ -166,9 +158,12 @@ def shuffler(options: ShufflerOptions) -> None:
         run_shuffler(settings)
 
 
-class WorkerOptions(OpeningOptions):
+class WorkerOptions(SecretOptions, ProcessOptions):
     """A worker, which opens what the shuffler takes in."""
 
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
+    pause: float = option(_PAUSE, WORK, default=1.0)
     gather: float = option(
         "Seconds for which reports wait to be opened together.", WORK, default=600.0
     )
@@ -184,9 +179,11 @@ def worker(options: WorkerOptions) -> None:
     run_worker(settings)
 
 
-class AnalyzerOptions(OpeningOptions, ListenOptions):
+class AnalyzerOptions(SecretOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
+    identity: Path | None = IDENTITY
+    processes: int = PROCESSES
     port: int = option(_PORT, _WHERE, default=8461)
     shuffler_token: Path | None = option(
         "The file with the token for collecting; default: DIR/token.", WORK
