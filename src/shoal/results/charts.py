@@ -65,10 +65,15 @@ class Item:
         return measured(value, self.margin) + self.unit
 
     def scaled(self, factor: float) -> Item:
-        """The same, as high as a bar that is so much narrower."""
+        """The same, so many times as large."""
         truth = None if self.truth is None else factor * self.truth
         value, low, high = (factor * each for each in (self.value, self.low, self.high))
         return replace(self, value=value, low=low, high=high, truth=truth)
+
+    @property
+    def percent(self) -> Item:
+        """A fraction of one as one of a hundred."""
+        return replace(self.scaled(100), unit=" %")
 
     @property
     def cells(self) -> tuple[str, str]:
@@ -95,26 +100,26 @@ def items(
         return []
     low, high = estimate.interval(LEVEL)
     if isinstance(estimate, VectorEstimate):
-        values, totals, scale, unit = estimate.mean, estimate.sum, 1, ""
+        values, totals = estimate.mean, estimate.sum
         places, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
-        values, totals, scale, unit = estimate.frequencies, estimate.counts, 100, " %"
+        values, totals = estimate.frequencies, estimate.counts
         places = np.argsort(-values, kind="stable") if order is None else np.array(order)
         significant = values >= estimate.noise_floor(LEVEL)
-    return [
+    made = [
         Item(
             label=labels[i],
-            value=scale * float(values[i]),
-            low=scale * float(low[i]),
-            high=scale * float(high[i]),
+            value=float(values[i]),
+            low=float(low[i]),
+            high=float(high[i]),
             total=float(totals[i]),
             significant=bool(significant[i]),
-            truth=None if truth is None else scale * float(truth[i]),
+            truth=None if truth is None else float(truth[i]),
             error=float(estimate.standard_errors[i]),
-            unit=unit,
         )
         for i in places.tolist()
     ]
+    return made if isinstance(estimate, VectorEstimate) else [item.percent for item in made]
 
 
 # ------------------------------------------------------------------------ what they are drawn with

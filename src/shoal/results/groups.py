@@ -27,7 +27,6 @@ class GroupedResult(ColumnResult):
     of their own are shown in it, others the most frequent first.
     """
 
-    by: str
     group_labels: tuple[str, ...]
     answers: tuple[str, ...]
     inner: Edges | None = None  # that the answers are
@@ -37,11 +36,6 @@ class GroupedResult(ColumnResult):
         """A chart for each group."""
         return "groups"
 
-    @property
-    def title(self) -> str:
-        """The column and what its groups are by."""
-        return f"{self.column} by {self.by}"
-
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The groups: their sizes, and the fractions inside them, with 95 % intervals."""
@@ -50,22 +44,22 @@ class GroupedResult(ColumnResult):
 
     def records(self) -> list[Record]:
         """One row per group and answer: of all people, within the group, and the group's size."""
-        rows = super().records()
         records: list[Record] = []
-        for i, row in enumerate(rows):
-            group, place = self.groups[i // len(self.answers)], i % len(self.answers)
-            fraction, low, high = None, None, None
+        for i, row in enumerate(super().records()):
+            number, place = divmod(i, len(self.answers))
+            group = self.groups[number]
+            fraction = dict.fromkeys(("fraction", "fraction_low", "fraction_high"))
             if group.fractions is not None:
-                of = (group.fractions, group.lows, group.highs)
-                fraction, low, high = (float(each[place]) for each in of)
+                inside = (group.fractions, group.lows, group.highs)
+                fraction = dict(zip(fraction, (float(each[place]) for each in inside), strict=True))
             records.append(
                 {"group": group.label}
                 | row
                 | {"value": self.answers[place]}
                 | self._ends(place)
-                | {"fraction": fraction, "fraction_low": low, "fraction_high": high}
+                | fraction
                 | {f"group_{name}": getattr(group, name) for name in ("count", "low", "high")}
-                | self._mean(i // len(self.answers))
+                | self._mean(number)
             )
         return records
 
@@ -95,7 +89,7 @@ class GroupedResult(ColumnResult):
             | {"empty": group.fractions is None}
             for i, group in enumerate(self.groups)
         ]
-        return super().to_dict() | {"by": self.by, "groups": sizes}
+        return super().to_dict() | {"groups": sizes}
 
     def panels(self) -> list[Panel]:
         """A chart for each group, answers in the same order in all of them."""
@@ -113,14 +107,13 @@ class GroupedResult(ColumnResult):
                 items = [
                     Item(
                         label=self.answers[j],
-                        value=100 * float(group.fractions[j]),
-                        low=100 * float(group.lows[j]),
-                        high=100 * float(group.highs[j]),
+                        value=float(group.fractions[j]),
+                        low=float(group.lows[j]),
+                        high=float(group.highs[j]),
                         total=float(counts[i, j]),
                         significant=bool(flags[i, j]),
-                        truth=None if true is None else 100 * float(true[j]),
-                        unit=" %",
-                    )
+                        truth=None if true is None else float(true[j]),
+                    ).percent
                     for j in order
                 ]
             words = people(group, counted(self.guarantee))

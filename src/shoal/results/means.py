@@ -6,24 +6,19 @@ Numbers were rounded at random to a few steps, which are cells of a histogram.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from shoal.estimate.groups import NOBODY
-from shoal.estimate.means import Mean
 from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
 from shoal.planning.schemes import Rounded
 from shoal.questions.kinds import spelled
 from shoal.questions.settled import Settled
 from shoal.results.charts import Item, Kind, counted
-from shoal.results.result import ColumnResult
-from shoal.values import Estimate, Record
-
-if TYPE_CHECKING:
-    from shoal.mechanisms.estimators import AnswerEstimator
+from shoal.results.result import ColumnResult, Scored
+from shoal.values import Record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,16 +29,17 @@ class MeansResult(ColumnResult):
     is of the cells, and ``truth`` of how many have a number and of their sum, group by group.
     """
 
-    by: str
-    scheme: Rounded
+    scored: Scored
 
     @classmethod
     def of(cls, settled: Settled, scheme: Rounded, **fields: Any) -> MeansResult:  # noqa: ANN401
         """The result of such a question."""
         groups = settled.groups
         labels = ("mean",) if groups is None else groups.labels
+        cells = [each.tolist() for each in scheme.cells]
+        scored = Scored(cells, scheme.scores.tolist(), labels, scheme.steps)
         by = "" if groups is None else groups.name
-        return cls(by=by, scheme=scheme, **fields | {"labels": labels, "order": None})
+        return cls(by=by, scored=scored, **fields | {"labels": labels, "order": None})
 
     @property
     def kind(self) -> Kind:
@@ -51,24 +47,9 @@ class MeansResult(ColumnResult):
         return "means" if self.by or self.means[0].mean is None else "mean"
 
     @property
-    def title(self) -> str:
-        """The column and what its groups are by."""
-        return f"{self.column} by {self.by}" if self.by else self.column
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """The public bounds of the numbers."""
-        return self.scheme.low, self.scheme.high
-
-    @cached_property
-    def means(self) -> tuple[Mean, ...]:
-        """One for each group."""
-        from shoal.estimate.means import means
-
-        scheme, estimator = self.scheme, cast("AnswerEstimator", self.randomizer.estimator)
-        cells, scores = scheme.cells, [scheme.scores] * scheme.groups
-        estimate, labels = cast("Estimate", self.estimate), self.labels
-        return means(estimator, estimate, cells, scores, labels=labels, steps=scheme.steps)
+        return self.scored.scores[0], self.scored.scores[-1]
 
     def true_mean(self, group: int = 0) -> float | None:
         """The true one, if it is compared and there is one."""
@@ -87,18 +68,11 @@ class MeansResult(ColumnResult):
 
     def records(self) -> list[Record]:
         """One row per group: its mean, and how many people with a number it has."""
-        rows: list[Record] = []
-        for i, mean in enumerate(self.means):
-            row = mean.to_dict()
-            if not self.by:
-                del row["group"]
-            true = self.true_mean(i)
-            rows.append(row | ({} if self.truth is None else {"truth": true}))
-        return rows
-
-    def to_dict(self) -> Record:
-        """Plain values."""
-        return super().to_dict() | ({"by": self.by} if self.by else {})
+        named = () if self.by else ("group",)
+        return [
+            {name: cell for name, cell in row.items() if name not in named}
+            for row in self.mean_records()
+        ]
 
     def sentences(self) -> list[str]:
         """How many people have a number, of the only mean; else which groups may have nobody."""

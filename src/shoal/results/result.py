@@ -67,6 +67,7 @@ class ColumnResult:
 
     Attributes:
         column: The name.
+        by: What groups of people are by.
         labels: The answers or coordinates, in the order of the estimate.
         estimate: Fractions, a mean or a mean vector, with their errors.
         randomizer: What each device ran.
@@ -85,6 +86,7 @@ class ColumnResult:
     """
 
     column: str
+    by: str = ""
     labels: tuple[str, ...]
     estimate: AnyEstimate
     randomizer: Device
@@ -125,19 +127,16 @@ class ColumnResult:
         for first in range(0, len(bins), size):
             last = min(first + size, len(bins)) - 1
             total = self.distribution.between(first, last)
-            truth = None if self.truth is None else 100 * float(self.truth[first : last + 1].sum())
-            ends = 100 * total.low, 100 * total.high
             merged.append(
                 charts.Item(
                     label=bins.label(first, last),
-                    value=100 * total.frequency,
-                    low=ends[0],
-                    high=ends[1],
+                    value=total.frequency,
+                    low=total.low,
+                    high=total.high,
                     total=total.count,
-                    significant=ends[0] > 0,
-                    truth=truth,
-                    unit=" %",
-                )
+                    significant=total.low > 0,
+                    truth=None if self.truth is None else float(self.truth[first : last + 1].sum()),
+                ).percent
             )
         return merged + items[len(bins) :]
 
@@ -159,7 +158,7 @@ class ColumnResult:
     @property
     def title(self) -> str:
         """What the chart is called: the column, and what groups are by."""
-        return self.column
+        return f"{self.column} by {self.by}" if self.by else self.column
 
     def panels(self) -> list[charts.Panel]:
         """A chart for each group of people, if they are in groups."""
@@ -247,7 +246,14 @@ class ColumnResult:
         cells = [np.array(group) for group in scored.cells]
         scores = [np.array(scored.scores)] * len(cells)
         estimate = cast("Estimate", self.estimate)
-        return means(estimator, estimate, cells, scores, labels=scored.labels)
+        return means(estimator, estimate, cells, scores, labels=scored.labels, steps=scored.steps)
+
+    def mean_records(self) -> list[Record]:
+        """One row per mean; with the true one, if it is compared."""
+        return [
+            mean.to_dict() | ({} if self.truth is None else {"truth": self.true_mean(i)})
+            for i, mean in enumerate(self.means)
+        ]
 
     def true_mean(self, group: int = 0) -> float | None:
         """The true one, if it is compared and there is one."""
@@ -269,11 +275,7 @@ class ColumnResult:
         """Plain values."""
         statistics: Record = {}
         if self.scored is not None:
-            statistics["means"] = [
-                mean.to_dict() | ({} if true is None else {"truth": true})
-                for i, mean in enumerate(self.means)
-                for true in [self.true_mean(i)]
-            ]
+            statistics["means"] = self.mean_records()
         if self.bins is not None:
             quantiles, ranges = self.statistics
             statistics["quantiles"] = [quantile.to_dict() for quantile in quantiles]
@@ -287,6 +289,7 @@ class ColumnResult:
             "randomizer": self.randomizer.described()
             | attributes(self.randomizer, *_SIZES, "slots"),
             "estimates": self.records(),
+            **({"by": self.by} if self.by else {}),
             **statistics,
             "notes": list(self.notes),
             "warnings": list(self.warnings),
@@ -327,11 +330,12 @@ class ColumnResult:
 
 @dataclass(frozen=True)
 class Scored:
-    """The numbers that the cells of each group stand for."""
+    """The numbers that the cells of each group stand for; rounded to one of so many ``steps``."""
 
-    cells: list[list[int]]
-    scores: tuple[float, ...]
+    cells: Sequence[Sequence[int]]
+    scores: Sequence[float]
     labels: tuple[str, ...]  # of the groups
+    steps: int = 0
 
 
 def mean_words(mean: Mean, truth: float | None = None) -> str:
