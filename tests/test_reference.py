@@ -46,7 +46,7 @@ NO_CLAIM = {
     "shoal.service.client.Policy": "what a person allows",
 }
 # What needs more than the tests have installed, and the page whose example runs where it is there.
-ELSEWHERE = {"shoal.learning.torch_loop.train_module": "docs/account/learning.md"}
+ELSEWHERE = {"shoal.learning.torch_loop.train_module": "docs/account/training.md"}
 # Taken from further inside by a page or an example, to show how something works.
 INSIDE = {
     "shoal.accounting.exact.enumerate_shuffle",

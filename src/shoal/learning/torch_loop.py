@@ -150,7 +150,7 @@ def train_module(
 
     The guarantee covers the parameters after every step, and is about real arithmetic.
     It assumes that the module owes nothing to the examples: one whose outputs are the
-    classes found among the answers shows them. :doc:`/account/learning` has an example.
+    classes found among the answers shows them. :doc:`/account/training` has an example.
 
     Args:
         module: A module of PyTorch. Layers that mix examples or remember them (batch
