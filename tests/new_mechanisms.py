@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.accounting.law import BlanketLaw
+from shoal.intervals.estimates import VectorEstimate
 from shoal.mechanisms import registry
 from shoal.mechanisms.base import (
     ByLaw,
@@ -29,7 +30,7 @@ from shoal.mechanisms.estimators import Support, Supported, VectorEstimator
 from shoal.mechanisms.grid import OnGrid, rounded
 from shoal.questions.domains import Ball, Cells, Interval
 from shoal.randomness import source
-from shoal.values import Counts, VectorEstimate, category_codes
+from shoal.values import Counts, category_codes
 
 BITS = 53
 

@@ -22,6 +22,7 @@ LAYERS = (
     ("questions",),
     ("randomness",),
     ("accounting",),
+    ("intervals",),
     ("mechanisms",),
     ("network", "engines"),
     ("estimate",),

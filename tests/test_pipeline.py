@@ -20,6 +20,7 @@ from shoal import randomness
 from shoal.accounting.amplification import amplify, profile, required_n
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.intervals.estimates import MeanEstimate
 from shoal.mechanisms.base import Mechanism
 from shoal.mechanisms.estimators import MeanEstimator
 from shoal.mechanisms.response import RandomizedResponse
@@ -29,7 +30,7 @@ from shoal.questions.domains import Interval
 from shoal.questions.kinds import NONE, OTHER, Choice, Number
 from shoal.questions.settled import CLAMPED, PUBLIC_LIST, PUBLIC_NULLS
 from shoal.questions.terms import Crowd, Limits, Named
-from shoal.values import Counts, MeanEstimate
+from shoal.values import Counts
 
 SIGMAS = 6.5
 N = 40_000

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import results as report
+from shoal.intervals.estimates import Estimate, MeanEstimate
 from shoal.randomness import simulated
 from shoal.results.charts import Axis
 from shoal.results.result import ColumnResult
-from shoal.values import Estimate, MeanEstimate
 
 VOID = {"meta", "line", "rect", "circle", "path"}
 PEOPLE = 10_000

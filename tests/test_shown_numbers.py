@@ -11,12 +11,12 @@ import pytest
 import shoal
 from factories import example
 from shoal.explain.text import down, measured, up
+from shoal.intervals.estimates import Estimate
 from shoal.results.charts import Item
 from shoal.results.result import ColumnResult, Result
 from shoal.service.survey.promise import if_made_up
 from shoal.service.survey.summary import document as summary
 from shoal.service.survey.words import promise_document, sentences
-from shoal.values import Estimate
 from shoal.web.pages import survey_page
 from shoal.web.rendering import templates
 

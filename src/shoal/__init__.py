@@ -49,7 +49,8 @@ _HOMES = {
         "results.result": "Result",
         "service.client": "AsyncClient Client",
         "service.survey": "Survey",
-        "values": "Batch Counts Envelopes Estimate MeanEstimate VectorEstimate",
+        "intervals.estimates": "Estimate MeanEstimate VectorEstimate",
+        "values": "Batch Counts Envelopes",
     }.items()
     for name in names.split()
 }

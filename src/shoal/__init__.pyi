@@ -18,6 +18,9 @@ from shoal.errors import PrecisionError as PrecisionError
 from shoal.errors import ShoalError as ShoalError
 from shoal.errors import UncertifiedError as UncertifiedError
 from shoal.errors import UnreachableTargetError as UnreachableTargetError
+from shoal.intervals.estimates import Estimate as Estimate
+from shoal.intervals.estimates import MeanEstimate as MeanEstimate
+from shoal.intervals.estimates import VectorEstimate as VectorEstimate
 from shoal.mechanisms.bits import SubsetSelection as SubsetSelection
 from shoal.mechanisms.bits import UnaryEncoding as UnaryEncoding
 from shoal.mechanisms.counts import FairCoins as FairCoins
@@ -71,8 +74,5 @@ from shoal.service.survey import Survey as Survey
 from shoal.values import Batch as Batch
 from shoal.values import Counts as Counts
 from shoal.values import Envelopes as Envelopes
-from shoal.values import Estimate as Estimate
-from shoal.values import MeanEstimate as MeanEstimate
-from shoal.values import VectorEstimate as VectorEstimate
 
 __version__: str

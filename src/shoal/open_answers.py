@@ -23,6 +23,7 @@ from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
 from shoal.explain.views import Tabular
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.prefixes import (
     BETA,
     MESSAGES,
@@ -44,7 +45,7 @@ from shoal.results.result import (
     items_table,
     write_csv,
 )
-from shoal.values import Estimate, Record, attributes
+from shoal.values import Record, attributes
 
 __all__ = ["OpenItem", "OpenResult", "heavy_hitters"]
 

@@ -10,9 +10,9 @@ from PIL import Image
 from playwright.sync_api import expect
 
 import shoal
+from shoal.intervals.estimates import Estimate
 from shoal.results import html
 from shoal.results.result import ColumnResult, Result
-from shoal.values import Estimate
 from shoal.web import assets
 from shoal.web.rendering import templates
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from shoal.intervals.estimates import unlikely
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.randomness import simulated
-from shoal.values import Counts, unlikely
+from shoal.values import Counts
 
 RARE = 1e-6
 N, TARGET = 150, {"n": 150, "epsilon": 1.0, "delta": 1e-6}

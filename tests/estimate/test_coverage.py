@@ -16,9 +16,10 @@ from scipy import signal, stats
 
 import shoal
 from shoal import randomness
+from shoal.intervals.estimates import MeanEstimate, VectorEstimate
 from shoal.mechanisms import registry
 from shoal.questions.domains import Ball
-from shoal.values import Batch, Counts, MeanEstimate, VectorEstimate, score_limits
+from shoal.values import Batch, Counts
 
 NUMBERS = (*registry.names("numbers", local=True), *registry.names("numbers", several=True))
 VECTORS = (*registry.names("vectors", local=True), *registry.names("vectors", several=True))
@@ -264,7 +265,7 @@ def test_score_limits_solve_their_equation():
     device = shoal.RoundedResponse(low=-2.0, high=3.0, epsilon=4.0, levels=9)
     estimate, n = next(estimates(device, np.full(200, -1.9), 1, seed=4)), 200
     noise = estimate.noise
-    limits = score_limits(np.array([estimate.mean]), n=n, noise=noise, outside=0.05)
+    limits = noise.limits(np.array([estimate.mean]), n=n, outside=0.05)
     assert [float(limit[0]) for limit in limits] == list(estimate.interval(0.95))
     for limit in limits:
         deviation = float(noise.deviation(limit)[0])

@@ -28,10 +28,10 @@ from shoal import (
 from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution, isotonic
-from shoal.mechanisms import histograms
+from shoal.intervals.estimates import IndependentErrors
+from shoal.intervals.laws import Difference, WeightedSum
 from shoal.mechanisms.dummies import HashedDummies, UniformDummies
-from shoal.mechanisms.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
-from shoal.mechanisms.shares import Difference
+from shoal.mechanisms.histograms import LeanHistogram, OfBuckets, RobustHistogram
 from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumHistogram
 from shoal.planning import Setting
 from shoal.planning.errors import of_total
@@ -174,7 +174,8 @@ def test_limits_of_near_central_totals_are_quantiles_of_their_law(groups, tail):
         pmf = np.multiply.outer(pmf, law[likely]).ravel()
         places, at = np.unique(places, return_inverse=True)
         pmf = np.bincount(at, weights=pmf)
-    limit = histograms._limit(groups, CountLaw.geometric(0.6), tail)
+    law = CountLaw.geometric(0.6)
+    limit = WeightedSum(tuple((law, *group) for group in groups)).reach(tail)
     assert pmf[places >= limit].sum() <= tail
     assert pmf[places >= 0.995 * limit].sum() > 0.97 * tail
 
@@ -190,8 +191,10 @@ def test_the_median_of_500_people_in_100_bins_is_as_good_as_a_curators():
         noise = generator.geometric(-math.expm1(-0.5), (2, k))
         counts = np.bincount(values, minlength=k) + noise[0] - noise[1]
         ours = device.estimate(device.tally(device.randomize(values, randomness=bits)))
-        theirs = HistogramEstimate.of(counts, curator, n=n)
-        medians = [Distribution(bins, each, device.estimator).median() for each in (ours, theirs)]
+        central = OfBuckets(k, lambda _: curator, laplace=True)
+        theirs = IndependentErrors.counted(counts, curator, n=n)
+        both = (ours, device.estimator), (theirs, central)
+        medians = [Distribution(bins, *each).median() for each in both]
         widths += [median.high - median.low + 1 for median in medians]
         held += medians[0].low <= np.sort(values)[n // 2 - 1] <= medians[0].high
     assert widths[0] <= 1.2 * widths[1]

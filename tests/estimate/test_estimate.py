@@ -4,7 +4,8 @@ import pytest
 import shoal
 from shoal import randomness
 from shoal.estimate import above_noise, covariance, noise_floor, on_simplex, top
-from shoal.values import Batch, Counts, Estimate
+from shoal.intervals.estimates import Estimate
+from shoal.values import Batch, Counts
 
 
 def run_estimates(kind, k, epsilon, n, runs, seed):

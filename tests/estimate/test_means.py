@@ -20,16 +20,16 @@ from scipy import stats
 import shoal
 from shoal.estimate.groups import split
 from shoal.estimate.means import means, predicted
+from shoal.intervals.estimates import Estimate, LinearTotals
 from shoal.mechanisms import hashing, registry
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.mechanisms.counts import NearCentralCount
 from shoal.mechanisms.dummies import HashedDummies, UniformDummies
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
-from shoal.mechanisms.weighted import LinearTotals
 from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumCount, ZeroSumHistogram
 from shoal.randomness import simulated
-from shoal.values import Counts, Estimate
+from shoal.values import Counts
 
 LEVELS = (0.5, 0.8, 0.95, 0.99, 0.999, 0.999999)
 _RARE = 1e-4  # misses

@@ -15,7 +15,6 @@ from scipy import stats
 
 import shoal
 from shoal.mechanisms.carriers import CarrierHistogram
-from shoal.mechanisms.shares import Difference
 from shoal.values import Counts
 
 LEVELS = (0.5, 0.8, 0.95, 0.99, 0.999)
@@ -220,66 +219,53 @@ def test_ranges_of_two_near_central_bins_have_the_law_of_their_one_error(n, epsi
         assert missed[2].max() == 0  # everybody is in one of both
 
 
-def test_sums_of_carried_answers_have_the_law_of_their_errors():
-    """Given how many carriers there are, the error is a difference of negative binomial counts."""
-    n, k = 60, 6
-    device = CarrierHistogram.calibrated(k=k, n=n, epsilon=2.0, delta=1e-4)
-    estimate, sizes = device.estimate(Counts(np.zeros(2 * k, dtype=np.int64), n)), np.arange(k + 1)
-    share, carriers = device.error(n).law, np.arange(1, n + 1)
-    chances = stats.binom.pmf(carriers, n, device.carriers)
-    for level in (0.5, 0.95, 0.999):
-        low, high = device.estimator.sums(estimate, np.zeros(k + 1), sizes).interval(level)
-        reach = np.rint(n * (high - low) / 2).astype(int).tolist()
-        assert reach == reach[::-1]  # by the answers inside, or by those outside
-        assert reach[0] == 0
-        for size in (1, 2, 3):
-            errors = [Difference(share.times(size * number)) for number in carriers.tolist()]
-            outside, nearer = (
-                2
-                * sum(
-                    chance * error.beyond(t) for chance, error in zip(chances, errors, strict=True)
-                )
-                for t in (reach[size], reach[size] - 1)
-            )
-            assert outside <= 1 - level < nearer
-
-
 @pytest.mark.parametrize("last", [0.1, 0.5, 0.75])
 @pytest.mark.parametrize(("n", "epsilon"), [(20, 8.0), (60, 2.0)])
-def test_quantiles_of_carried_answers_have_the_law_of_their_errors(n, epsilon, last):
-    """With a weight for people without a value: given the carriers, two counts are independent."""
-    k, levels = 6, (0.5, 0.95, 0.999, 0.999999)
+def test_totals_of_carried_answers_have_the_law_of_their_errors(n, epsilon, last):
+    """Given how many carriers there are, errors are differences of negative binomial counts."""
+    k, levels, span = 4, (0.5, 0.95, 0.999, 0.999999), np.arange(-400, 401)
     device = CarrierHistogram.calibrated(k=k, n=n, epsilon=epsilon, delta=1e-4)
-    estimate = device.estimate(Counts(np.zeros(2 * k, dtype=np.int64), n))
-    starts, stops = np.zeros(k - 1, dtype=np.int64), np.arange(1, k)
-    total = device.estimator.totals(estimate, starts, stops, last=last)
-    # By these answers, or by the others.
-    parts = [min((s, last), (k - 1 - s, 1 - last), key=lambda p: p[0] + p[1] ** 2) for s in stops]
-    share, span = device.error(n).law, np.arange(-400, 401)
+    estimate, share = (
+        device.estimate(Counts(np.zeros(2 * k, dtype=np.int64), n)),
+        device.error(n).law,
+    )
+    stops = np.arange(1, k)
+    total = device.estimator.totals(estimate, np.zeros_like(stops), stops, last=last)
+    reaches = np.array([np.subtract(*total.interval(level)[::-1]) * n / 2 for level in levels])
+    missed = np.zeros((2, *reaches.shape))
 
     def pmf(number):
         """Of a difference of two negative binomial counts, from its transform."""
         angles = np.pi * np.arange(2049) / 2048
-        shape = share.shape * number
         waves = 4 * share.variance / share.shape * np.sin(angles / 2) ** 2
-        whole = np.fft.irfft((1 + waves) ** -shape)
+        whole = np.fft.irfft((1 + waves) ** (-share.shape * number))
         return np.maximum(whole, 0.0)[span]
 
     for number, chance in enumerate(stats.binom.pmf(np.arange(n + 1), n, device.carriers)):
-        if number == 0:
-            missed = np.zeros((len(levels), 2, k - 1))
-            continue
-        own = pmf(number)
-        for column, (size, weight) in enumerate(parts):
-            above = np.append(np.cumsum(pmf(number * size)[::-1])[::-1], 0.0)
-            for row, level in enumerate(levels):
-                low, high = (n * ends[column] for ends in total.interval(level))
-                for at, reach in enumerate([(high - low) / 2, (high - low) / 2 * 0.9]):
-                    first = np.floor(reach - weight * span + 1e-7).astype(int) + 1 + 400
-                    missed[row, at, column] += 2 * chance * own @ above[np.clip(first, 0, 801)]
+        for column, stop in enumerate(stops.tolist() if number else []):
+            mean = (stop + last) / k
+            places, law = np.zeros(1), np.ones(1)
+            for weight, size in ((-mean, k - 1 - stop), (last - mean, 1)):
+                own = pmf(number * size) if size else (span == 0).astype(float)
+                likely = own > 1e-13
+                places = np.add.outer(places, weight * span[likely]).ravel()
+                law = np.multiply.outer(law, own[likely]).ravel()
+            above = np.append(np.cumsum(pmf(number * stop)[::-1])[::-1], 0.0)
+            for i, reach in np.ndenumerate(np.outer([1, 0.9], reaches[:, column])):
+                first = np.floor((reach - places) / (1 - mean) + 1e-7).astype(int) + 1 + 400
+                missed[(*i, column)] += 2 * chance * law @ above[np.clip(first, 0, 801)]
     allowed = 1 - np.array(levels)[:, None]
-    assert (missed[:, 0] <= allowed * (1 + 1e-6) + 1e-11).all()
-    assert (missed[2:, 1] > allowed[2:] * 0.999).any(axis=1).all()  # hardly wider than they must be
+    assert (missed[0] <= allowed * (1 + 1e-6) + 1e-11).all()
+    assert (missed[1, 2:] > allowed[2:] * 0.999).any(axis=1).all()  # hardly wider than they must be
+
+
+def test_everybody_and_nobody_are_known_of_carried_answers():
+    device = CarrierHistogram.calibrated(k=6, n=60, epsilon=2.0, delta=1e-4)
+    estimate = device.estimate(Counts(np.zeros(12, dtype=np.int64), 60))
+    low, high = device.estimator.sums(estimate, np.zeros(7), np.arange(7)).interval()
+    reach = high - low
+    assert reach == pytest.approx(reach[::-1])  # by the answers inside, or by those outside
+    assert reach[0] == 0 < reach[1:4].min()
 
 
 @pytest.mark.parametrize(

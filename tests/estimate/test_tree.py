@@ -17,7 +17,7 @@ from shoal.engines.columns import table
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution
 from shoal.estimate.tree import Tree, TreeEstimate, group_sizes, totals
-from shoal.mechanisms.shares import Difference
+from shoal.intervals.laws import Difference
 from shoal.planning.levels import best_levels
 from shoal.planning.planner import Setting, choose, rank
 from shoal.questions.edges import Edges
@@ -65,7 +65,7 @@ def held(repetitions, bins, depth, rate, seed):
         for of in tree.nodes:
             noise = generator.geometric(-math.expm1(-rate), (2, of.max() + 1))
             counts.append(np.bincount(of, weights=true) + noise[0] - noise[1])
-        estimate = TreeEstimate.of(tree, counts, [law] * depth, n=500)
+        estimate = TreeEstimate.from_levels(tree, counts, [law] * depth, n=500)
         found = Distribution(
             line, estimate, estimator=shoal.RandomizedResponse(k=k, epsilon=1).estimator
         )
@@ -99,13 +99,13 @@ def test_limits_of_a_tree_hold_as_often_as_they_say_in_many_collections(bins, de
 SIZE = 1 << 14
 
 
-def tails(parts, rate):
+def tails(error, rate):
     """Of an error: Pr[error >= t] for any t, a little too small, from the law of each node's.
 
     Nodes with the same weight are added up as whole numbers, whose multiples are then rounded.
     """
     step, transform = 0.005 / rate, 1.0
-    shares, numbers = np.unique(np.round(np.abs(np.concatenate(parts)), 10), return_counts=True)
+    _, shares, numbers = zip(*error.weights, strict=True)
     counts = np.fft.fftfreq(SIZE, 1 / SIZE)
     single = np.fft.rfft(math.tanh(rate / 2) * np.exp(-rate * np.abs(counts)))
     for share, number in zip(shares, numbers, strict=True):
@@ -113,7 +113,7 @@ def tails(parts, rate):
         places = np.rint(share * counts / step).astype(np.int64) % SIZE
         transform = transform * np.fft.rfft(np.bincount(places, weights=whole, minlength=SIZE))
     law = np.roll(np.fft.irfft(transform, SIZE), SIZE // 2)
-    places = (np.arange(SIZE) - SIZE // 2) * step - shares.size * step / 2
+    places = (np.arange(SIZE) - SIZE // 2) * step - len(shares) * step / 2
     return lambda t: float(law[places >= t].sum())
 
 
@@ -121,7 +121,7 @@ def tree_estimate(bins, depth, rate):
     law, k = Difference(CountLaw.geometric(rate)), bins + 1
     tree = Tree.of(bins, k, group_sizes(bins, depth), [law.variance] * depth)
     counts = [np.zeros(of.max() + 1) for of in tree.nodes]
-    return TreeEstimate.of(tree, counts, [law] * depth, n=1)
+    return TreeEstimate.from_levels(tree, counts, [law] * depth, n=1)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_limits_of_a_tree_are_those_of_its_law_at_every_level(bins, depth, rate)
     cells = tree_estimate(bins, depth, rate)
     starts, stops = np.array([0, 0, 1, bins // 3]), np.array([1, bins // 2, bins, bins // 2 + 1])
     for estimate in (cells, cells.totals(starts, stops)):
-        beyond = [tails([part[:, i] for part in estimate.parts], rate) for i in (0, 2, -1)]
+        beyond = [tails(estimate.errors[i], rate) for i in (0, 2, -1)]
         for level in (0.5, 0.8, 0.9, 0.95, 0.999, 0.999999):
             low, high = estimate.interval(level)
             reach = (high - low) / 2
@@ -144,7 +144,7 @@ def test_limits_of_a_tree_are_those_of_its_law_at_every_level(bins, depth, rate)
 def test_bins_of_a_tree_that_nobody_is_in_are_hardly_ever_marked(bins, rate):
     estimate = tree_estimate(bins, 2, rate)
     floor, some = estimate.noise_floor(), range(0, bins + 1, 4)
-    marked = [tails([part[:, i] for part in estimate.parts], rate)(floor[i]) for i in some]
+    marked = [tails(estimate.errors[i], rate)(floor[i]) for i in some]
     assert (bins + 1) * np.mean(marked) <= 0.05
     assert rate > 1 or (bins + 1) * np.mean(marked) > 0.04  # and no higher than need be
 

@@ -323,7 +323,7 @@ def test_estimates_have_the_error_that_is_predicted():
         sent = protocol.randomize(np.arange(n) % 4, randomness=randomness.simulated(trial))
         found = protocol.estimate(Batch(sent.messages, n))
         errors.extend(np.rint(found.counts - truth).astype(int).tolist())
-    least, most = error.limits(0.95)
+    least, most = error.limits(0.05)
     low, high = found.interval(0.95)
     assert np.array_equal(np.rint((high - low) * n), np.full(4, most - least))
     within = np.array([least <= e <= most for e in errors])
@@ -345,7 +345,7 @@ def test_the_law_of_the_error_is_that_of_single_shares():
         assert error.beyond(reach) == pytest.approx(total[middle + reach + 1 :].sum(), abs=1e-12)
         assert error.quantile(error.beyond(reach)) == reach
     assert error.variance == pytest.approx(total @ (np.arange(total.size) - middle) ** 2)
-    least, most = error.limits(0.9)
+    least, most = error.limits(0.1)
     assert total[middle + least : middle + most + 1].sum() >= 0.9
     assert total[middle + least + 1 : middle + most + 1].sum() < 0.9
     # The sum of two answers, whose errors depend on each other by the number of carriers.
@@ -360,7 +360,7 @@ def test_honest_crowds_stay_within_the_limits_of_a_held_result():
     below, above = protocol.estimate(Counts(np.zeros(8, dtype=np.int64), 100)).beyond(1e-6)
     assert not below.any()
     assert not above.any()
-    reach = protocol.error(100).limit(1 - 1e-6 / 4)  # and a little more than all four need
+    reach = protocol.error(100).quantile(1e-6 / 8)  # and a little more than all four need
     cells = np.array([101 + reach, 0, 0, 0, 0, 0, 0, 0])
     below, above = protocol.estimate(Counts(cells, 100)).beyond(1e-6)
     assert above.tolist() == [True, False, False, False]

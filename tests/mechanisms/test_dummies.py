@@ -11,8 +11,8 @@ import pytest
 import shoal
 from protocol_contract import AnswerProtocolContract
 from shoal import randomness
+from shoal.intervals.laws import Binomials
 from shoal.mechanisms.dummies import UniformDummies
-from shoal.mechanisms.shares import quantiles
 
 
 class TestUniformDummies(AnswerProtocolContract):
@@ -76,7 +76,7 @@ def test_quantiles_are_those_of_the_sum():
     rng = np.random.default_rng(5)
     drawn = rng.binomial(40, 0.1, 400_000) + rng.binomial(7, 0.5, 400_000)
     for tail in (0.2, 0.05, 0.01):
-        fewest, most = quantiles(((40, 0.1), (7, 0.5)), tail)
+        fewest, most = Binomials(((40, 0.1), (7, 0.5))).limits(2 * tail)
         assert (drawn < fewest).mean() <= tail + 0.004
         assert (drawn <= fewest).mean() > tail - 0.004
         assert (drawn > most).mean() <= tail + 0.004

@@ -23,8 +23,9 @@ from shoal.accounting.noise.near_central import (
     near_central_delta,
 )
 from shoal.accounting.noise.near_central_histogram import CountLaw
+from shoal.intervals.laws import Difference
 from shoal.mechanisms.counts import NearCentralCount, NearCentralSum
-from shoal.mechanisms.shares import Difference, RareCount
+from shoal.mechanisms.shares import RareCount
 from shoal.values import Counts, Envelopes
 
 CROWDED = {"central_epsilon": 2.0, "shape": 2.0, "pairs": 1.5}
@@ -409,6 +410,6 @@ def test_limits_are_the_least_that_cover(rate, times):
     law = np.convolve(pmf, pmf[::-1])
     assert difference.variance == pytest.approx(law @ (np.arange(law.size) - size + 1) ** 2)
     for level in (0.5, 0.9, 0.95, 0.999):
-        limit = difference.limit(level)
+        limit = difference.quantile((1 - level) / 2)
         within = [law[size - 1 - t : size + t].sum() if t >= 0 else 0.0 for t in (limit - 1, limit)]
         assert within[0] < level <= within[1] + 1e-12

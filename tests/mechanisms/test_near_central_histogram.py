@@ -23,9 +23,11 @@ from shoal.accounting.noise.near_central_histogram import (
     histogram_calibration,
     histogram_delta,
 )
-from shoal.mechanisms.histograms import HistogramEstimate, LeanHistogram, RobustHistogram
+from shoal.intervals.estimates import IndependentErrors
+from shoal.intervals.laws import Difference
+from shoal.mechanisms.histograms import LeanHistogram, RobustHistogram
 from shoal.mechanisms.registry import restored
-from shoal.mechanisms.shares import CountTable, Difference
+from shoal.mechanisms.shares import CountTable
 from shoal.planning import errors
 from shoal.randomness import Randomness
 from shoal.values import Batch, Counts
@@ -473,7 +475,7 @@ def test_limits_are_the_shortest_that_cover(rate, times):
         return below[size + high] - below[size - 1 + low]
 
     for level in (0.05, 0.5, 0.9, 0.95, 0.99, 0.99999):
-        low, high = error.limits(level)
+        low, high = error.limits(1 - level)
         assert within(low, high) >= level
         length = high - low
         shorter = [within(start, start + length - 1) for start in range(-length - 1, 2)]
@@ -508,7 +510,7 @@ def test_limits_cover_alone_and_together(present):
 
 
 def test_intervals_are_whole_numbers_of_people():
-    found = HistogramEstimate.of(
+    found = IndependentErrors.counted(
         np.array([7, -2, 30]), Difference(CountLaw.geometric(0.9568)), n=35
     )
     low, high = found.interval(0.95)

@@ -17,9 +17,10 @@ from protocol_contract import crowd_law, divergence
 from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
+from shoal.intervals.estimates import LaplaceNoise, MeanEstimate
 from shoal.mechanisms import registry
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.shares import LaplaceMean, RareCount
+from shoal.mechanisms.shares import RareCount
 from shoal.mechanisms.split_and_mix import SplitAndMixSum
 from shoal.values import Batch, Counts, Envelopes
 
@@ -205,7 +206,8 @@ class TestErrors:
 
     @pytest.mark.parametrize("ratio", [0.0, 1e-7, 0.01, 0.5, 3.0, 25.0, 40.0])
     def test_quantiles_of_laplace_plus_normal_noise(self, ratio):
-        mean = LaplaceMean(0.0, 1.0, 10, scale=1.0, spread=ratio)
+        noise = LaplaceNoise(1.0, spread=ratio, scale=1.0)
+        mean = MeanEstimate(0.0, 1.0, 10, noise)
         width = 0.02
         at = np.arange(-4000, 4001) * width * max(1.0, ratio)
         laplace = np.exp(-np.abs(at))
@@ -213,7 +215,7 @@ class TestErrors:
         both = np.convolve(laplace, normal, mode="same")
         both /= both.sum()
         for level in (0.5, 0.95, 0.999):
-            reach = mean._quantile(1 - level)
+            reach = noise._quantile(1 - level)
             assert both[np.abs(at) <= reach].sum() == pytest.approx(level, abs=0.02)
         assert mean.interval(0.99)[1] > mean.interval(0.9)[1]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
+    from shoal.intervals.estimates import Estimate
     from shoal.results.result import Result
-    from shoal.values import Estimate
 
 REPORT = "shoal-report.html"
 QUESTION = "health topic looked up last"

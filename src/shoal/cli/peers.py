@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from shoal.intervals.estimates import Estimate
     from shoal.results.result import ColumnResult
     from shoal.service.peers.accounting import PeerCollection
-    from shoal.values import Array, Estimate
+    from shoal.values import Array
 
     # Everybody's answer, what answers are called, notes, and true fractions if they are no secret.
     _Answers = tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...], Array | None]

@@ -13,9 +13,10 @@ import numpy as np
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import LARGEST_TABLE, CategoryRandomizer
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.values import Array, Counts, Estimate
+from shoal.values import Array, Counts
 
 __all__ = ["Ranked", "above_noise", "covariance", "noise_floor", "on_simplex", "top"]
 

@@ -15,10 +15,11 @@ import numpy as np
 from shoal import checks
 from shoal.estimate.tree import TreeEstimate
 from shoal.explain.text import measured
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import Codes
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.questions.edges import Edges, Place, written
-from shoal.values import Array, Estimate, Record, attributes
+from shoal.values import Array, Record, attributes
 
 LEVEL = 0.95
 _ROUNDING = 1e-12

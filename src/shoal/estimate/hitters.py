@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
+from shoal.intervals.estimates import VectorEstimate
 from shoal.mechanisms.detection import Background, Detector
 from shoal.mechanisms.prefixes import BETA, Codes, PrefixMechanism, PrefixTree, Words
 from shoal.values import Array, Batch, Counts
@@ -86,9 +86,8 @@ class HeavyHitters:
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Confidence limits of each number of holders."""
-        checks.open_probability(level=level)
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.standard_errors
-        return np.maximum(self.counts - reach, 0.0), self.counts + reach
+        low, high = VectorEstimate(self.counts, self.standard_errors, self.n).interval(level)
+        return np.maximum(low, 0.0), high
 
 
 def heavy_hitters(

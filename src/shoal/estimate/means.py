@@ -10,20 +10,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.estimate import on_simplex
-from shoal.estimate.groups import possible
+from shoal.intervals.estimates import Estimate, possible, ratio_limits, widened
 from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.values import Array, Estimate, Record, attributes
+from shoal.values import Array, Record, attributes
 
 Codes = npt.NDArray[np.int64]
 
-_STEPS = 20  # of a search for a limit, the outer end of which is taken
-_FINE = 1e-4  # of the distance from the mean to a limit
 _INSIDE = 1e-9  # trial means are so far from the ends of the scale
 
 
@@ -230,10 +227,9 @@ def _limits(
     """On the scale from 0 to 1, between the ends and the estimates: all lower limits, all upper.
 
     A trial mean is beyond a limit where it is not within the limits of everybody's mean that it
-    makes. The search keeps one such and one that is not, and ends with the former.
+    makes.
     """
     two, (total, inside), (steps, fractions) = len(scales), seen, rounded
-    z = NormalDist().inv_cdf((1 + level) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         place = np.where(inside > 0, total / inside, 0.5)
     beyond = np.maximum(np.maximum(-total, total - inside), 0.0)  # of the scale
@@ -243,34 +239,12 @@ def _limits(
         rows = [scale.filled(each) for scale, each in zip([*scales, *scales], trials, strict=True)]
         sums = estimator.weighted(estimate, np.array(rows))
         low, high = sums.interval(level)
-        if steps:  # an error of its own, beside that of the noise
+        if steps:
             added = _rounding(trials, steps) * np.tile(fractions, 2) / estimate.n
-            middle, reach = sums.frequencies, z * np.sqrt(added)
-            low = middle - np.hypot(np.maximum(middle - low, 0.0), reach)
-            high = middle + np.hypot(np.maximum(high - middle, 0.0), reach)
+            low, high = widened(sums, added, level)
         over = np.append((low - trials)[:two], (trials - high)[two:])
         return np.asarray(over - np.tile(beyond, 2))
 
-    start, out = np.tile(np.clip(place, 0.0, 1.0), 2), np.repeat([-1.0, 1.0], two)
-    near, far = start, np.maximum(out, 0.0)
-    first, last = outside(near), outside(far)
     # The sum of everybody's scores is the same for all trials, and so are its limits.
-    everybody = np.tile([scale.everybody and not steps for scale in scales], 2)
-    solved = np.where(everybody, np.clip(near - out * first, 0.0, 1.0), far)
-    found = everybody | (last <= 0)
-    # Secants through the last two trials, and a little further: then the next one is beyond.
-    before, after = (near, first), (far, last)
-    for _ in range(_STEPS):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = after[0] - after[1] * (after[0] - before[0]) / (after[1] - before[1])
-        further = _FINE * np.abs(root - start)
-        if (found | (np.abs(far - root) <= 3 * further)).all():
-            break
-        trial = root + out * further
-        within = (out * (trial - near) > 0) & (out * (far - trial) > 0)
-        trial = np.where(within, trial, (near + far) / 2)
-        value = outside(trial)
-        near, far = np.where(value <= 0, trial, near), np.where(value <= 0, far, trial)
-        before, after = after, (trial, value)
-    limits = np.where(found, solved, far)
-    return limits[:two], limits[two:]
+    known = np.array([scale.everybody and not steps for scale in scales])
+    return ratio_limits(outside, np.clip(place, 0.0, 1.0), known)

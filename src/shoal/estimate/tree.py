@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from shoal import checks
+from shoal.intervals.estimates import Estimate, KnownErrors
+from shoal.intervals.laws import Difference, WeightedSum, magnitudes
 from shoal.mechanisms.base import Codes
-from shoal.mechanisms.shares import Difference, magnitudes, weighted_reach
-from shoal.values import Array, Estimate, Flags
+from shoal.values import Array
 
 LARGEST = 2000  # answers: beyond, least squares take long
 
@@ -80,80 +80,31 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Sums(Estimate):
-    """Fractions whose errors are weighted sums of independent ones, each of a known law.
+class TreeEstimate(KnownErrors):
+    """The fractions of all answers, from the counts on all levels of a tree.
 
-    ``parts`` has, for each of the ``errors``, the weights in people (rows) of all that are of this
-    law, in every fraction (columns).
+    The error of a fraction is a weighted sum of those of the nodes, with a ``law`` for each level.
     """
 
-    errors: tuple[Difference, ...]
-    parts: tuple[Array, ...]
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Limits from the law of the error itself; together by Bonferroni."""
-        checks.open_probability(level=level)
-        reach = self._reach((1 - level) / (2 * self.frequencies.size if simultaneous else 2))
-        return self.frequencies - reach, self.frequencies + reach
-
-    def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
-        """Which fractions may be at least the value, and which below it, by their limits.
-
-        Limits are solved for where Chebyshev's inequality leaves it open.
-        """
-        above = self.frequencies >= value
-        reach = self.standard_errors / math.sqrt(1 - level)
-        near = np.flatnonzero(np.abs(self.frequencies - value) <= reach)
-        part = Sums(
-            self.frequencies[near],
-            self.standard_errors[near],
-            self.n,
-            errors=self.errors,
-            parts=tuple(weights[:, near] for weights in self.parts),
-        )
-        up, down = above.copy(), ~above
-        up[near], down[near] = super(Sums, part).sides(value, level)
-        return up, down
-
-    def noise_floor(self, level: float = 0.95) -> Array:
-        """What an answer must reach so that, with probability ``level``, no mere noise does."""
-        checks.open_probability(level=level)
-        return self._reach((1 - level) / self.frequencies.size)
-
-    def _reach(self, tail: float) -> Array:
-        """What the error of each fraction reaches with this probability at most."""
-        reached = []
-        for column in range(self.frequencies.size):
-            weights = tuple(
-                (error.law, weight, number)
-                for error, part in zip(self.errors, self.parts, strict=True)
-                for weight, number in magnitudes(part[:, column])
-            )
-            reached.append(weighted_reach(weights, tail) / self.n)
-        return np.array(reached)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TreeEstimate(Sums):
-    """The fractions of all answers, from the counts on all levels of a tree."""
-
     tree: Tree
+    laws: tuple[Difference, ...]
 
     @classmethod
-    def of(
-        cls, tree: Tree, counts: Sequence[Array], errors: Sequence[Difference], *, n: int
+    def from_levels(
+        cls, tree: Tree, counts: Sequence[Array], laws: Sequence[Difference], *, n: int
     ) -> TreeEstimate:
         """From the counts of n people on every level, and the laws of their errors."""
-        cells = np.eye(tree.nodes[0].size)
+        fractions, cells = tree.solve(counts, n) / n, np.eye(tree.nodes[0].size)
         deviations = np.sqrt(tree.variance(cells)) / n
         return cls(
-            tree.solve(counts, n) / n,
+            fractions,
             deviations,
             n,
             empty_error=deviations,
-            errors=tuple(errors),
-            parts=tree.parts(cells),
+            people=fractions * n,
+            errors=_errors(tree, laws, cells),
             tree=tree,
+            laws=tuple(laws),
         )
 
     def totals(self, starts: Codes, stops: Codes, *, last: float = 0.0) -> Estimate:
@@ -162,9 +113,23 @@ class TreeEstimate(Sums):
         ``last`` is the weight of the last answer in totals that stop before it.
         """
         weights = totals(self.frequencies.size, starts, stops, last=last)
-        deviations = np.sqrt(np.maximum(self.tree.variance(weights), 0.0)) / self.n
-        parts = self.tree.parts(weights)
-        return Sums(weights @ self.frequencies, deviations, self.n, errors=self.errors, parts=parts)
+        errors = _errors(self.tree, self.laws, weights)
+        return KnownErrors.of(weights @ self.frequencies, errors, n=self.n)
+
+
+def _errors(tree: Tree, laws: Sequence[Difference], weights: Array) -> tuple[WeightedSum, ...]:
+    """Those of totals with these weights (rows), of independent errors of the nodes."""
+    levels = list(zip(laws, tree.parts(weights), strict=True))
+    return tuple(
+        WeightedSum(
+            tuple(
+                (law.law, weight, number)
+                for law, part in levels
+                for weight, number in magnitudes(part[:, column])
+            )
+        )
+        for column in range(len(weights))
+    )
 
 
 def totals(k: int, starts: Codes, stops: Codes, *, last: float = 0.0) -> Array:

@@ -27,12 +27,13 @@ from shoal.accounting.profile import PrivacyProfile
 from shoal.explain import plots
 from shoal.explain.plots import Axis, Look
 from shoal.figures.drawing import Curve, Level, Panel, Row, figure
+from shoal.intervals.laws import Withheld
 from shoal.mechanisms.base import CategoryRandomizer
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.estimators import expected_largest
 from shoal.mechanisms.hashing import LocalHashing
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.mechanisms.zero_sum import Withheld, ZeroSumHistogram
+from shoal.mechanisms.zero_sum import ZeroSumHistogram
 from shoal.planning import errors
 
 EPSILON = 1.0

@@ -30,11 +30,12 @@ from shoal.accounting.law import BlanketLaw, Claim, PairLike
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.codec import Codec, Rows, Uneven, Whole, enveloped, taken_apart
 from shoal.mechanisms.estimators import E_co, Estimator
 from shoal.questions.domains import Domain
 from shoal.randomness import Randomness
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Messages, Span
+from shoal.values import Array, Batch, Counts, Envelopes, Messages, Span
 
 Reports = Messages | Envelopes
 Codes = npt.NDArray[np.int64]

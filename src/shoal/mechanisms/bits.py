@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.table import witness_pairs
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
@@ -32,7 +33,7 @@ from shoal.mechanisms.codec import Codec, Rows, Whole, byte_rows, checked_rows
 from shoal.mechanisms.estimators import Support, Supported
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Estimate, Flags, Messages, category_codes
+from shoal.values import Array, Flags, Messages, category_codes
 
 CELLS_AT_ONCE = 1 << 20
 LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long to plan

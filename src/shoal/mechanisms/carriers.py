@@ -19,8 +19,8 @@ which the pairs cancel. Proofs: docs/theory/near-central-carriers.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -39,6 +39,8 @@ from shoal.accounting.noise.near_central_histogram import (
 )
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import ShoalError, UnreachableTargetError
+from shoal.intervals.estimates import Estimate
+from shoal.intervals.laws import CarriedDifference
 from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
@@ -58,28 +60,11 @@ from shoal.mechanisms.codec import (
     Whole,
     encode_integers,
 )
-from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.mechanisms.histograms import HistogramEstimate
-from shoal.mechanisms.shares import (
-    NEGLIGIBLE,
-    CountTable,
-    Difference,
-    Error,
-    KnownErrors,
-    magnitudes,
-    reached,
-)
+from shoal.mechanisms.histograms import OfBuckets
+from shoal.mechanisms.shares import CountTable
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, source
-from shoal.values import (
-    Array,
-    Counts,
-    Envelopes,
-    Estimate,
-    Flags,
-    Messages,
-    category_codes,
-)
+from shoal.values import Array, Envelopes, Messages, category_codes
 
 MOST_SLOTS = 1000
 _RARE = 40  # the shuffler's filling falls short with probability e^-40 at most
@@ -89,10 +74,6 @@ _LEAST_INFLATION = 1.01  # of the noise itself, before there are more carriers t
 _NEGLIGIBLE = Decimal(2) ** -66  # mass that a table leaves out, and counts
 _ROUNDING = 1e-9  # relative, of probabilities that are added to delta
 _LEAST_RATE = 2.0**-8
-_BEYOND = 46.0  # -log of the mass of errors that wraps around, at most
-_TILTS = 64
-_LEAST_TAIL = 1e-9  # of weighted sums of errors
-_FFT = 1e-16  # error of each of their probabilities
 
 
 class Signed(Numbered):
@@ -184,7 +165,7 @@ class CarrierHistogram(Mechanism[Estimate]):
             domain=Cells(self.k),
             privacy=ByProfile(self._profile),
             codec=Signed(self.k),
-            estimator=OfCarried(self),
+            estimator=OfBuckets(self.k, self.error),
         )
 
     @property
@@ -427,168 +408,6 @@ class CarrierHistogram(Mechanism[Estimate]):
         """The law of the error of one estimated count of n people."""
         share = self._noise.single.times(1 / self.fewest)
         return CarriedDifference(share, self.carriers, checks.count(n=n))
-
-
-class OfCarried(AnswerEstimator):
-    """From messages + less messages −; errors of different answers are uncorrelated."""
-
-    def __init__(self, histogram: CarrierHistogram) -> None:
-        self.k, self._law = histogram.k, histogram.error
-
-    def estimate(self, counts: Counts) -> Estimate:
-        """Messages + less messages −, as fractions."""
-        people = counts.cells[: self.k] - counts.cells[self.k :]
-        return HistogramEstimate.of(people, self._law(counts.n), n=counts.n)
-
-    def sums(
-        self,
-        estimate: Estimate,
-        values: Array,
-        sizes: Whole,
-        *,
-        before: Flags | bool = False,
-        last: float = 0.0,
-    ) -> Estimate:
-        """Of so many answers, by these or by the others: from the law of their errors' sum."""
-        beside = np.where(before, last, 0.0)
-        rest = np.where(before, 1 - beside, 0.0)  # the weight of the last answer in the others
-        others = self.k - before - sizes
-        direct = sizes + beside**2 <= others + rest**2
-        numbers, weights = np.where(direct, sizes, others), np.where(direct, beside, rest)
-        left = np.where(direct, 0.0, 1 - estimate.frequencies.sum())
-        error = self._law(estimate.n)
-        errors: list[Error] = [
-            CarriedSum(error, ((1.0, number), (weight, 1)))
-            if weight % 1
-            else error.times(max(1, number + weight))
-            for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True)
-        ]
-        scales = (numbers + weights > 0).astype(np.float64)
-        return KnownErrors.of(values + left, errors, n=estimate.n, scales=scales)
-
-    @property
-    def signed(self) -> bool:
-        """As errors of different answers are uncorrelated."""
-        return True
-
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the errors' sum."""
-        offsets, parts = self.balanced(weights)
-        law, scales = self._law(estimate.n), np.ptp(parts, axis=1) > 0
-        errors = [CarriedSum(law, tuple(magnitudes(row))) for row in parts]
-        values = offsets + parts @ estimate.unbiased
-        return KnownErrors.of(values, errors, n=estimate.n, scales=scales.astype(np.float64))
-
-    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
-        """Exact, and the same for all data."""
-        squares = (self.balanced(weights)[1] ** 2).sum(axis=1)
-        return np.asarray(squares * self._law(n).variance / n**2)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
-        """The same for all answers, whatever their fractions."""
-        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
-        return np.full(shape, self._law(n).variance / n**2)
-
-
-# ---------------------------------------------------------------------------- the law of the error
-
-
-@dataclass(frozen=True)
-class CarriedDifference(Difference):
-    """The error of a count: the single messages + less those −, of ``n`` people.
-
-    A carrier adds a difference of two negative binomial numbers of one ``law``, of ratio a and
-    shape s: its characteristic function is q(t)^s, q = (1−a)²/|1 − a e^it|². That of everybody
-    together is (1 − c + c q(t)^s)^n, for ``carriers`` with probability c.
-
-    Given the number of carriers, the errors of all answers are independent and of one law. So they
-    are all within limits with at least the product of the probabilities (Jensen).
-    """
-
-    carriers: float
-    n: int
-
-    def times(self, number: float) -> CarriedDifference:
-        """The sum over so many answers."""
-        return replace(self, law=self.law.times(number))
-
-    @property
-    def variance(self) -> float:
-        """That of a carrier, times the carriers expected."""
-        return 2 * self.law.variance * self.n * self.carriers
-
-    def quantile(self, tail: float) -> int:
-        """The least t >= 0 with Pr[error > t] <= tail."""
-        checks.open_probability(tail=tail)
-        expected = f"tails of {self._tails[-1]:.3g} or more"
-        checks.refuse(tail < self._tails[-1], expected, tail=tail)
-        return int(np.searchsorted(-self._tails, -tail))
-
-    def beyond(self, reach: int) -> float:
-        """Pr[error > t] for a whole number t >= 0, from above."""
-        return float(self._tails[min(reach, self._tails.size - 1)])
-
-    @property
-    def _tails(self) -> Array:
-        return _carried_tails(self)
-
-
-@dataclass(frozen=True)
-class CarriedSum:
-    """The errors of some answers; ``parts`` are weights, and of how many each is."""
-
-    error: CarriedDifference
-    parts: tuple[tuple[float, int], ...]
-
-    @property
-    def variance(self) -> float:
-        """Errors of different answers are uncorrelated."""
-        return self.error.variance * math.fsum(number * own**2 for own, number in self.parts)
-
-    def limit(self, level: float) -> float:
-        """Hardly more than the least t that the sum is from −t to t with, at this level."""
-        checks.open_probability(level=level)
-        tail = (1 - level) / 2
-        checks.refuse(tail <= _LEAST_TAIL, f"tails above {_LEAST_TAIL:g}", tail=tail)
-        return _carried_limit(self, tail) if self.variance else 0.0
-
-
-@lru_cache(maxsize=1 << 12)
-def _carried_limit(total: CarriedSum, tail: float) -> float:
-    """From the transform (1 − c + c q(x)^(ms) q(wx)^s)^n; how far it goes by Chernoff's bound."""
-    error, parts = total.error, total.parts
-    law, depth = error.law, -math.log(NEGLIGIBLE * tail)
-    ratio = law.variance / law.shape
-    steepest = math.log1p(law.shape / law.mean)  # where a count has no exponential moment
-    tilts = steepest * np.arange(1, _TILTS) / _TILTS
-
-    def transform(squares: Iterable[Array]) -> Array:
-        """Its logarithm, with sin² of the half angle of each part, or −sinh² of half the tilt."""
-        each = zip(parts, squares, strict=True)
-        powers = sum(number * np.log1p(4 * ratio * square) for (_, number), square in each)
-        return np.asarray(error.n * np.log1p(error.carriers * np.expm1(-law.shape * powers)))
-
-    def add(places: Array, logs: Array) -> None:
-        logs += transform(np.sin(weight * places / 2) ** 2 for weight, _ in parts)
-
-    with np.errstate(over="ignore"):
-        moments = transform(-(np.sinh(weight * tilts / 2) ** 2) for weight, _ in parts)
-    furthest = float(np.min((moments + depth) / tilts))
-    return reached(add, deviation=math.sqrt(total.variance), furthest=furthest, tail=tail)
-
-
-@lru_cache(maxsize=64)
-def _carried_tails(error: CarriedDifference) -> Array:
-    law = error.law
-    rate = math.log1p(law.shape / law.mean)
-    reach = 2 * _BEYOND / rate + 40 * math.sqrt(error.variance)
-    size = 1 << math.ceil(math.log2(2 * reach))
-    half_angle = np.pi * np.arange(size // 2 + 1) / size
-    log_q = -np.log1p(4 * law.variance / law.shape * np.sin(half_angle) ** 2)
-    share = np.expm1(law.shape * log_q)
-    pmf = np.fft.irfft(np.exp(error.n * np.log1p(error.carriers * share)))
-    above = np.cumsum(np.maximum(pmf[size // 2 : 0 : -1], 0.0))[::-1]  # Pr[error > 0], ...
-    return np.asarray(above[: size // 4] + _FFT * size)
 
 
 # ------------------------------------------------------------------------------------------ tables

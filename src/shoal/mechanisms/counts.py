@@ -23,26 +23,25 @@ from shoal.accounting.noise.near_central import (
 from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import UnreachableTargetError
+from shoal.intervals.estimates import (
+    Estimate,
+    KnownErrors,
+    LaplaceNoise,
+    MeanEstimate,
+    OneError,
+    WholeNoise,
+)
+from shoal.intervals.laws import Difference, Multiple
 from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted, margins
 from shoal.mechanisms.codec import Numbered, Whole
-from shoal.mechanisms.estimators import AnswerEstimator, E_co, MeanEstimator, Support, Supported
+from shoal.mechanisms.estimators import DataFree, E_co, MeanEstimator, Support, Supported
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.shares import Difference, KnownErrors, LaplaceMean, RareCount
+from shoal.mechanisms.shares import RareCount
 from shoal.questions.domains import Cells, Interval
 from shoal.randomness import Randomness, source
-from shoal.values import (
-    Array,
-    Counts,
-    Envelopes,
-    Estimate,
-    Flags,
-    MeanEstimate,
-    attributes,
-    bounded_numbers,
-    category_codes,
-)
+from shoal.values import Array, Counts, Envelopes, Flags, attributes, bounded_numbers, category_codes
 
 LARGEST_FRACTION = 1 - 2.0**-20
 _ROUNDING = 1e-14
@@ -243,43 +242,21 @@ class NearCentralCount(_NearCentral[Estimate]):
         return value
 
 
-class OfOnes(AnswerEstimator):
+class OfOnes(DataFree):
     """From messages +1 less messages −1: both answers have one error, of discrete Laplace law."""
 
     k = 2
     laplace = True
+    one_error = True
 
     def __init__(self, count: NearCentralCount) -> None:
         self._law = count.error
 
-    @property
-    def one_error(self) -> bool:
-        """It is that of the count."""
-        return True
-
     def estimate(self, counts: Counts) -> Estimate:
         """Messages +1 less messages −1, as the fraction of the answer 1; the rest answered 0."""
-        ones = (int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])) / counts.n
-        error = self._law(counts.n)
-        deviation = math.sqrt(error.variance) / counts.n
-        return NearCentralFractions(
-            np.array([1 - ones, ones]),
-            np.full(2, deviation),
-            counts.n,
-            step=1 / counts.n,
-            empty_error=deviation,
-            error=error,
-        )
-
-    def totals(
-        self, estimate: Estimate, starts: Whole, stops: Whole, *, last: float = 0.0
-    ) -> Estimate:
-        """Fractions of people with an answer from a start up to a stop: both have one error."""
-        zeros = ((starts <= 0) & (stops > 0)).astype(np.float64)
-        ones = np.where(stops > 1, starts <= 1, last)
-        ours = zeros + (ones - zeros) * estimate.frequencies[1]
-        error, n = self._law(estimate.n), estimate.n
-        return KnownErrors.of(ours, [error] * ours.size, n=n, scales=np.abs(ones - zeros))
+        ones = int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
+        people = np.array([counts.n - ones, ones])
+        return OneError.counted(people, Multiple(self._law(counts.n)), n=counts.n)
 
     def sums(
         self,
@@ -290,31 +267,18 @@ class OfOnes(AnswerEstimator):
         before: Flags | bool = False,
         last: float = 0.0,
     ) -> Estimate:
-        """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
-        assert not np.any(before) and not last  # noqa: S101, PT018
-        error, n = self._law(estimate.n), estimate.n
-        scales = (sizes == 1).astype(np.float64)
-        return KnownErrors.of(values, [error] * values.size, n=n, scales=scales)
+        """Fractions of people with one of so many answers: of both there is no error."""
+        scales = np.where(before, np.abs(sizes - last), sizes % 2)
+        errors = [Multiple(self._law(estimate.n), scale) for scale in scales.tolist()]
+        return KnownErrors.of(values, errors, n=estimate.n)
 
     def balanced(self, weights: Array) -> tuple[Array, Array]:
         """Whoever does not answer 1 answers 0."""
         return weights[:, 0], (weights - weights[:, :1]) * [0.0, 1.0]
 
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the one error."""
-        offsets, parts = self.balanced(weights)
-        error, scales = self._law(estimate.n), np.abs(parts[:, 1])
-        values = offsets + parts @ estimate.unbiased
-        return KnownErrors.of(values, [error] * scales.size, n=estimate.n, scales=scales)
-
-    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
-        """Exact, and the same for all data."""
-        return np.asarray(self.balanced(weights)[1][:, 1] ** 2 * self._law(n).variance / n**2)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
-        """The same for both answers, whatever their fractions."""
-        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
-        return np.full(shape, self._law(n).variance / n**2)
+    def sum_error(self, weights: Array, n: int) -> Multiple:
+        """That of the answer 1."""
+        return Multiple(self._law(n), abs(float(weights[-1])))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,11 +422,10 @@ class OfSteps(MeanEstimator):
         total = int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
         if made.levels is not None:
             unit = made.step / n
-            return LaplaceMean.noisy(
-                made.low + unit * total, n=n, unit=unit, rate=made.rate, people=made.people
-            )
+            noise = LaplaceNoise.of(n=n, unit=unit, rate=made.rate, people=made.people)
+            return MeanEstimate(made.low + unit * total, noise.deviation, n, noise)
         error = made.error(n)
-        return NearCentralMean(total / n, math.sqrt(error.variance) / n, n, error=error)
+        return MeanEstimate(total / n, math.sqrt(error.variance) / n, n, WholeNoise(error))
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """The same whatever the numbers are, but for the rounding, which is at its worst here."""
@@ -478,31 +441,6 @@ def _copies(low: float, high: float, levels: int | None) -> int:
     expected = "low = 0 for whole numbers (levels rounds numbers between any bounds)"
     checks.refuse(low != 0, expected, low=low)
     return checks.count(high=high)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NearCentralFractions(Estimate):
-    """Fractions whose errors are discrete Laplace: so are their confidence limits."""
-
-    error: Difference
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:  # noqa: ARG002
-        """Confidence limits of each fraction; both have the same error, so both hold together."""
-        # Whole numbers of people first: a limit must not lose its end to rounding.
-        reach, people = self.error.limit(level), np.rint(self.frequencies * self.n)
-        return (people - reach) / self.n, (people + reach) / self.n
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearCentralMean(MeanEstimate):
-    """A mean whose error is discrete Laplace: so are its confidence limits."""
-
-    error: Difference
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of the mean."""
-        reach, total = self.error.limit(level), round(self.mean * self.n)
-        return (total - reach) / self.n, (total + reach) / self.n
 
 
 @dataclass(frozen=True, kw_only=True)

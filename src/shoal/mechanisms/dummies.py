@@ -21,16 +21,17 @@ from shoal.accounting.noise.dummies import (
 )
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import Estimate, KnownErrors
+from shoal.intervals.laws import Binomials, Draws
 from shoal.mechanisms import hashing, shares
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered, Whole, ragged
-from shoal.mechanisms.estimators import MOST_PAIRED, AnswerEstimator, Gap, over_pairs
+from shoal.mechanisms.estimators import MOST_PAIRED, AnswerEstimator, DataFree, Gap, over_pairs
 from shoal.mechanisms.partitioned import OfAllAnswers, PartitionedAnswers, Partitions
-from shoal.mechanisms.shares import DrawnErrors, NoisyCounts
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Batch, Counts, Envelopes, Estimate, Span, category_codes
+from shoal.values import Array, Batch, Counts, Envelopes, Span, category_codes
 
 MOST_DUMMIES = 100_000.0
 MOST_EVALUATIONS = 1 << 34
@@ -210,7 +211,7 @@ class UniformDummies(AmongDummies):
 
 
 @dataclass(frozen=True)
-class LessDummies(AnswerEstimator):
+class LessDummies(DataFree):
     """Counts of k answers less the dummies expected."""
 
     k: int
@@ -218,40 +219,25 @@ class LessDummies(AnswerEstimator):
 
     def estimate(self, counts: Counts) -> Estimate:
         """Counts less the dummies expected."""
-        always = (counts.n * self.dummies.always, 1 / self.k)
-        sometimes = (counts.n, self.dummies.sometimes / self.k)
-        return NoisyCounts.of(counts.cells, (always, sometimes), n=counts.n)
+        n, noise = counts.n, self.dummies
+        dummies = Binomials(((n * noise.always, 1 / self.k), (n, noise.sometimes / self.k)))
+        return KnownErrors.counted(counts.cells, dummies, n=n)
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of the dummies alone."""
         return self.dummies.spread(total / self.k, squares / self.k) + 0 * own
-
-    @property
-    def signed(self) -> bool:
-        """The spread is exact."""
-        return True
 
     def spread(self, weights: Array) -> Array:
         """Of the dummies alone, each of which is any answer."""
         mean, square = (part.mean(axis=1, keepdims=True) for part in (weights, weights**2))
         return np.asarray(self.dummies.spread(mean, square) + 0 * weights)
 
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the dummies, which does not depend on the data."""
-        offsets, parts = self.balanced(weights)
-        n, draws = estimate.n, []
-        for row in parts:
-            sizes, numbers = np.unique(row, return_counts=True)
-            each = list(zip(sizes.tolist(), (numbers / self.k).tolist(), strict=True))
-            always = n * self.dummies.always, tuple(each)
-            rare = n, tuple((size, self.dummies.sometimes * part) for size, part in each)
-            draws.append((always, rare))
-        return DrawnErrors.of(offsets + parts @ estimate.unbiased, draws, n=n)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
-        """The same for every answer, whatever its fraction."""
-        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
-        return np.full(shape, self.dummies.noise(self.k) / n)
+    def sum_error(self, weights: Array, n: int) -> Draws:
+        """Of the dummies, each of which is any answer."""
+        sizes, numbers = np.unique(weights, return_counts=True)
+        each = list(zip(sizes.tolist(), (numbers / self.k).tolist(), strict=True))
+        rare = tuple((size, self.dummies.sometimes * part) for size, part in each)
+        return Draws(((n * self.dummies.always, tuple(each)), (n, rare)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,7 +447,7 @@ class LessHashed(AnswerEstimator):
         return np.asarray((self.dummies.spread(total / buckets, square) + shared) / (1 - c) ** 2)
 
     @property
-    def signed(self) -> bool:
+    def signed(self) -> bool:  # type: ignore[override]  # computed
         """If triples of so few answers are looked at one by one."""
         return self.k <= MOST_PAIRED
 

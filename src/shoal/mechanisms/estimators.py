@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shoal.mechanisms.weighted import LinearTotals, WeightedTotals, units
-from shoal.values import (
+from shoal.intervals.estimates import (
     AnyEstimate,
-    Array,
-    Counts,
     Estimate,
-    Flags,
+    KnownErrors,
+    LinearTotals,
     MeanEstimate,
-    Span,
     VectorEstimate,
+    WeightedTotals,
+    units,
 )
+from shoal.values import Array, Counts, Flags, Span
 
 if TYPE_CHECKING:
-    from shoal.mechanisms.shares import Difference
+    from shoal.intervals.laws import Difference, ErrorLaw
 
 E_co = TypeVar("E_co", bound=AnyEstimate, covariant=True)
 Codes = npt.NDArray[np.int64]
@@ -78,21 +78,14 @@ class AnswerEstimator(Estimator[Estimate]):
     """Of the fraction of each of k answers.
 
     ``laplace`` says that errors are independent and of a Laplace law, where others are nearly
-    normal; ``one_error`` that both of two answers have one error, as their estimates sum to 1.
+    normal; ``one_error`` that both of two answers have one error, as their estimates sum to 1;
+    ``signed`` that :meth:`spread` takes weights of both signs at once.
     """
 
     k: int
     laplace: bool = False
-
-    @property
-    def signed(self) -> bool:
-        """Whether :meth:`spread` takes weights of both signs at once."""
-        return False
-
-    @property
-    def one_error(self) -> bool:
-        """Of two answers: whether both have one error."""
-        return False
+    one_error: bool = False
+    signed: bool = False
 
     def error(self, n: int) -> Difference | None:  # noqa: ARG002
         """The law of the error of each count of n people, if those of all are independent."""
@@ -209,7 +202,7 @@ class AnswerEstimator(Estimator[Estimate]):
 
         The errors are those of Σ v_j f̂_j (see :meth:`balanced`), whose variance given the data is
         the mean of :meth:`spread` over all people. Its standard errors are estimates of that, its
-        limits use bounds (:class:`~shoal.mechanisms.weighted.WeightedTotals`). Mechanisms whose
+        limits use bounds (:class:`~shoal.intervals.estimates.WeightedTotals`). Mechanisms whose
         errors have a known law use that.
         """
         offsets, parts = self.balanced(weights)
@@ -266,6 +259,32 @@ class AnswerEstimator(Estimator[Estimate]):
             return float(fractions[first] - fractions[second])
 
         return gap
+
+
+class DataFree(AnswerEstimator):
+    """Of the fraction of each of k answers, with errors whose law does not depend on the data."""
+
+    signed = True
+
+    @abstractmethod
+    def sum_error(self, weights: Array, n: int) -> ErrorLaw:
+        """Of a sum of so many counts with these weights."""
+
+    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
+        """From the law of the errors."""
+        offsets, parts = self.balanced(weights)
+        errors = [self.sum_error(row, estimate.n) for row in parts]
+        return KnownErrors.of(offsets + parts @ estimate.unbiased, errors, n=estimate.n)
+
+    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
+        """Exact, and the same for all data."""
+        parts = self.balanced(weights)[1]
+        return np.array([self.sum_error(row, n).variance / n**2 for row in parts])
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
+        """The same for every answer, whatever its fraction."""
+        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
+        return np.full(shape, self.sum_error(np.ones(1), n).variance / n**2)
 
 
 @dataclass(frozen=True)
@@ -331,10 +350,7 @@ class Supported(AnswerEstimator):
         """Variance of each estimated fraction, given the true ones."""
         return self.support.variance([] if frequencies is None else frequencies, n=n)
 
-    @property
-    def signed(self) -> bool:
-        """If ``joint`` is exact."""
-        return True
+    signed = True  # if ``joint`` is exact
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of the weights of the answers that a message supports, over P - Q."""
@@ -364,7 +380,7 @@ class Supported(AnswerEstimator):
         return 0.0
 
     @property
-    def one_error(self) -> bool:
+    def one_error(self) -> bool:  # type: ignore[override]  # computed
         """If every message supports one of two answers."""
         both = np.array([2.0])
         return float(self.total_spread(both / 2, both, both)[0]) < _ROUNDING

@@ -34,6 +34,7 @@ from shoal.accounting.gaussian import Normal
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.intervals.estimates import BoundedNoise, MeanEstimate, VectorEstimate
 from shoal.mechanisms.base import ByLaw, ByProfile, Candidate, Codes, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator, VectorEstimator
@@ -41,15 +42,7 @@ from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.vectors import NORM_TOLERANCE, Coordinates, vector_rows
 from shoal.questions.domains import Ball, Interval
 from shoal.randomness import Randomness, source
-from shoal.values import (
-    Array,
-    Counts,
-    Flags,
-    MeanEstimate,
-    Messages,
-    Noise,
-    VectorEstimate,
-)
+from shoal.values import Array, Counts, Flags, Messages
 
 THEOREM = "privacy blanket of Gaussian noise"
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-16, 2.0**10  # of the range
@@ -131,7 +124,7 @@ class RoundedNormal:
 
 
 @dataclass(frozen=True)
-class NormalNoise(Noise):
+class NormalNoise(BoundedNoise):
     """Normal noise of one deviation, whatever the data."""
 
     step: float

@@ -50,6 +50,7 @@ from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.profile import hull
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import BoundedNoise, MeanEstimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
@@ -68,7 +69,7 @@ from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator
 from shoal.questions.domains import Interval
 from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, MeanEstimate, Messages, Noise, bounded_numbers
+from shoal.values import Array, Counts, Messages, bounded_numbers
 
 _ROUNDING_BITS = 53
 _TOTAL = 1 << 52
@@ -97,7 +98,7 @@ def rounded(
 
 
 @dataclass(frozen=True)
-class LevelNoise(Noise):
+class LevelNoise(BoundedNoise):
     """The noise of the scores of ``grid``, as estimated from them, in levels.
 
     ``noise`` is the variance given the levels, ``spread`` that of all scores about their ``mean``.

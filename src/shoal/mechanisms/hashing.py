@@ -15,6 +15,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     LARGEST_EPSILON,
@@ -39,7 +40,7 @@ from shoal.mechanisms.estimators import MOST_PAIRED, Support, Supported, over_pa
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Cells, Domain, Texts
 from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Batch, Counts, Estimate, Flags, Messages, category_codes
+from shoal.values import Array, Batch, Counts, Flags, Messages, category_codes
 
 PRIME = (1 << 61) - 1
 
@@ -223,7 +224,7 @@ class ByBuckets(Supported):
     g: int = 2
 
     @property
-    def signed(self) -> bool:
+    def signed(self) -> bool:  # type: ignore[override]  # computed
         """If triples of so few answers are looked at one by one."""
         return self.k <= MOST_PAIRED
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache, partial
-from statistics import NormalDist
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,13 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import search
 from shoal.accounting.noise.near_central_histogram import (
-    CountLaw,
     HistogramNoise,
     histogram_calibration,
     histogram_delta,
 )
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
+from shoal.intervals.estimates import Estimate, IndependentErrors, KnownErrors
+from shoal.intervals.laws import Difference, ErrorLaw, magnitudes
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
@@ -34,26 +34,11 @@ from shoal.mechanisms.base import (
     margins,
 )
 from shoal.mechanisms.codec import Numbered, Whole, ragged
-from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.mechanisms.shares import (
-    CountTable,
-    Difference,
-    KnownErrors,
-    RareCount,
-    WeightedDifferences,
-    magnitudes,
-)
+from shoal.mechanisms.estimators import DataFree
+from shoal.mechanisms.shares import CountTable, RareCount
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, source
-from shoal.values import (
-    Array,
-    Counts,
-    Envelopes,
-    Estimate,
-    Flags,
-    attributes,
-    category_codes,
-)
+from shoal.values import Array, Counts, Envelopes, Flags, attributes, category_codes
 
 LOST = 1e-12  # probability that anybody's noise is too much for an envelope, and is not sent
 MOST_SLOTS = 1 << 16
@@ -62,12 +47,6 @@ _COARSE = 1e-9  # what all people's tables of 62 bits may round off
 _MANY_PEOPLE = 1e5  # beyond, as much less: delta is to be below 1/people
 _MANY_CLUMPS = 600.0  # beyond, e^-clumps underflows
 _TILTS = 64
-_LEAST_TAIL = 1e-8  # of sums of errors: what is left out of their laws, and roundings, are less
-_UNLIKELY = 1e-12
-_TIES = 1e-9
-_FINE = 1e-4  # of a limit
-_MANY_PLACES = 4096
-_MANY_ERRORS = 2000
 _MORE = 1.1  # times what is paid above the curator's variance, at each step to fewer messages
 _STEPS = 64  # to 45 times as much
 _LEAST_LEAN = 0.05  # epsilon: below, a share of pairs may be beyond any envelope
@@ -270,7 +249,7 @@ class NearCentralHistogram(Mechanism[Estimate]):
             domain=Cells(self.k),
             privacy=ByProfile(self._profile),
             codec=Numbered(2 * self.k, spare=True),
-            estimator=OfBuckets(self),
+            estimator=OfBuckets(self.k, self.error, laplace=True),
         )
 
     @classmethod
@@ -371,32 +350,26 @@ class NearCentralHistogram(Mechanism[Estimate]):
         return Difference(self.noise.single.times(checks.count(n=n) / self.people))
 
 
-class OfBuckets(AnswerEstimator):
-    """From messages + less messages − of every bucket, whose errors are independent."""
+class OfBuckets(DataFree):
+    """From messages + less messages − of every bucket: errors are uncorrelated, of one law.
 
-    laplace = True
+    The number of all people is public. So with the weights w of k counts Σ w t̂ + w̄ (n − Σ t̂) has
+    the least variance, w̄ being the mean weight: the error of a count has the weight w − w̄.
+    ``law`` is that of the error of each count of so many people; ``laplace`` says that errors are
+    independent.
+    """
 
-    def __init__(self, histogram: NearCentralHistogram) -> None:
-        self.k, self._people, self._law = histogram.k, histogram.people, histogram.error
+    def __init__(self, k: int, law: Callable[[int], Difference], *, laplace: bool = False) -> None:
+        self.k, self.law, self.laplace = k, law, laplace
 
-    def error(self, n: int) -> Difference:
+    def error(self, n: int) -> Difference | None:
         """The law of the error of one estimated count of n people."""
-        return self._law(n)
+        return self.law(n) if self.laplace else None
 
-    def estimate(self, counts: Counts) -> HistogramEstimate:
+    def estimate(self, counts: Counts) -> KnownErrors:
         """Messages + less messages − of every bucket, as fractions."""
         people = counts.cells[: self.k] - counts.cells[self.k :]
-        return HistogramEstimate.of(people, self.error(counts.n), n=counts.n)
-
-    def totals(
-        self, estimate: Estimate, starts: Whole, stops: Whole, *, last: float = 0.0
-    ) -> Estimate:
-        """Fractions of people with an answer from a start up to a stop: by the law of the errors.
-
-        ``last`` is the weight of the last answer in totals that stop before it.
-        """
-        made = cast("HistogramEstimate", estimate)  # what estimate() gives
-        return HistogramTotals.of(made, starts, stops, last=last)
+        return IndependentErrors.counted(people, self.law(counts.n), n=counts.n)
 
     def sums(
         self,
@@ -407,48 +380,32 @@ class OfBuckets(AnswerEstimator):
         before: Flags | bool = False,
         last: float = 0.0,
     ) -> Estimate:
-        """As of :meth:`totals`, of whichever so many answers; ``last`` is for ranges."""
-        assert not np.any(before) and not last  # noqa: S101, PT018
-        mean, n, error = sizes / self.k, estimate.n, self.error(estimate.n)
-        weights = zip(mean.tolist(), sizes.tolist(), strict=True)
-        return HistogramTotals(
-            values + mean * (1 - estimate.frequencies.sum()),
-            np.sqrt(sizes * (1 - mean) * error.variance) / n,
-            n,
-            groups=tuple(
-                ((1 - part, size), (part, self.k - size)) if 0 < size < self.k else ()
-                for part, size in weights
-            ),
-            error=error,
-        )
+        """Fractions of people with one of so many answers: by the law of the errors."""
+        n, k, law = estimate.n, self.k, self.law(estimate.n)
+        befores = np.broadcast_to(before, sizes.shape).tolist()
+        means, errors = [], []
+        for size, is_before in zip(sizes.tolist(), befores, strict=True):
+            beside = last if is_before else 0.0
+            mean = (size + beside) / k
+            single = int(beside > 0)
+            groups = (1 - mean, size), (mean, k - size - single), (abs(beside - mean), single)
+            errors.append(law.weighted(tuple(each for each in groups if math.prod(each))))
+            means.append(mean)
+        values = values + np.array(means) * (1 - estimate.frequencies.sum())
+        return KnownErrors.of(values, errors, n=n)
 
     def total_spread(self, own: Array, total: Array, squares: Array) -> Array:
         """Of one person's part of the noise, the number of all people being public."""
-        least = squares - total**2 / self.k
-        return self.error(self._people).variance / self._people * least + 0 * own
+        return self.law(1).variance * (squares - total**2 / self.k) + 0 * own
 
     def balanced(self, weights: Array) -> tuple[Array, Array]:
-        """Less the mean of all weights, which is best for independent errors of one law."""
+        """Less the mean of all weights."""
         means = weights.mean(axis=1)
         return means, weights - means[:, None]
 
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the errors."""
-        offsets, parts = self.balanced(weights)
-        law, n = self.error(estimate.n), estimate.n
-        errors = [WeightedDifferences(law, tuple(magnitudes(row))) for row in parts]
-        values, scales = offsets + parts @ estimate.unbiased, np.ptp(parts, axis=1) > 0
-        return KnownErrors.of(values, errors, n=n, scales=scales.astype(np.float64))
-
-    def weighted_variance(self, weights: Array, frequencies: Array, *, n: int) -> Array:  # noqa: ARG002
-        """Exact, and the same for all data."""
-        squares = (self.balanced(weights)[1] ** 2).sum(axis=1)
-        return np.asarray(squares * self.error(n).variance / n**2)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
-        """The same for every answer, whatever its fraction."""
-        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
-        return np.full(shape, self.error(n).variance / n**2)
+    def sum_error(self, weights: Array, n: int) -> ErrorLaw:
+        """From the law of each of them."""
+        return self.law(n).weighted(magnitudes(weights))
 
 
 def _allowed(
@@ -556,161 +513,3 @@ class RobustHistogram(NearCentralHistogram):
         return CarrierHistogram.calibrated(
             k=self.k, n=n, epsilon=epsilon, delta=delta, inflation=self.inflation
         )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HistogramEstimate(Estimate):
-    """Fractions from ``people``, counts with independent whole errors of one known law."""
-
-    people: Whole
-    error: Difference
-
-    @classmethod
-    def of(cls, people: Whole, error: Difference, *, n: int) -> HistogramEstimate:
-        """The counts of n people's answers."""
-        deviation = math.sqrt(error.variance) / n
-        return cls(
-            people / n,
-            np.full(people.shape, deviation),
-            n,
-            step=1 / n,
-            empty_error=deviation,
-            people=people,
-            error=error,
-        )
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """The shortest limits, in whole people, that hold with at least this probability.
-
-        ``simultaneous``: all of them together, as the errors are independent.
-        """
-        least, most = self.error.limits(level, among=self.people.size if simultaneous else 1)
-        return (self.people - most) / self.n, (self.people - least) / self.n
-
-    def noise_floor(self, level: float = 0.95) -> Array:
-        """What an answer must reach so that, with probability ``level``, no mere noise does."""
-        checks.open_probability(level=level)
-        each = -math.expm1(math.log(level) / self.people.size)
-        floor = (self.error.quantile(each) + 1) / self.n
-        return np.full(self.people.shape, floor)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HistogramTotals(Estimate):
-    """Totals of neighbouring answers: weighted sums of counts with independent errors of one law.
-
-    The number of all people is public, so that with the weights c of k counts (1 inside, 0 outside,
-    perhaps ``last`` for the last one) Σ c t̂ + c̄ (n − Σ t̂) has the least variance, c̄ being the mean
-    weight: the error of a count has the weight c − c̄. ``groups`` are these weights and how many
-    counts have each.
-    """
-
-    groups: tuple[tuple[tuple[float, int], ...], ...]
-    error: Difference
-
-    @classmethod
-    def of(
-        cls, estimate: HistogramEstimate, starts: Whole, stops: Whole, *, last: float
-    ) -> HistogramTotals:
-        """Of the answers from each start up to each stop."""
-        n, k = estimate.n, estimate.people.size
-        sums = np.append(0, np.cumsum(estimate.people))
-        values, deviations, groups = [], [], []
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            size, beside = stop - start, float(last) if stop < k else 0.0
-            mean = (size + beside) / k
-            weights = [(1 - mean, size), (mean, k - size - (beside > 0))]
-            weights += [(abs(beside - mean), 1)] * (beside > 0)
-            groups.append(tuple((weight, number) for weight, number in weights if weight * number))
-            own = sums[stop] - sums[start] + beside * int(estimate.people[-1])
-            values.append((own + mean * (n - sums[-1])) / n)
-            squares = math.fsum(weight**2 * number for weight, number in groups[-1])
-            deviations.append(math.sqrt(squares * estimate.error.variance) / n)
-        errors = np.array(deviations)
-        return cls(np.array(values), errors, n, groups=tuple(groups), error=estimate.error)
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Limits from the law of the error itself; together by Bonferroni."""
-        checks.open_probability(level=level)
-        tail = (1 - level) / (2 * self.frequencies.size if simultaneous else 2)
-        reach = np.array([_limit(each, self.error.law, tail) for each in self.groups]) / self.n
-        return self.frequencies - reach, self.frequencies + reach
-
-    def sides(self, value: float, level: float) -> tuple[Flags, Flags]:
-        """Which fractions may be at least the value, and which below it, by their limits.
-
-        Limits are solved for where Chebyshev's inequality leaves it open.
-        """
-        above = self.frequencies >= value
-        reach = self.standard_errors / math.sqrt(1 - level)
-        near = np.flatnonzero(np.abs(self.frequencies - value) <= reach * (1 + 2 * _FINE))
-        groups = tuple(self.groups[i] for i in near.tolist())
-        errors = self.standard_errors[near]
-        part = replace(
-            self, frequencies=self.frequencies[near], standard_errors=errors, groups=groups
-        )
-        up, down = above.copy(), ~above
-        up[near], down[near] = super(HistogramTotals, part).sides(value, level)
-        return up, down
-
-
-@lru_cache(maxsize=1 << 14)
-def _limit(groups: tuple[tuple[float, int], ...], law: CountLaw, tail: float) -> float:
-    """Hardly more than the least t with Pr[Σ weight × sum of ``number`` errors >= t] <= tail.
-
-    Given the sums of the smaller groups, it is a tail of the largest one's.
-    """
-    if not groups:
-        return 0.0
-    expected = f"a level whose tails are above {_LEAST_TAIL:g}"
-    checks.refuse(tail <= _LEAST_TAIL, expected, tail=tail)
-    *others, (weight, number) = sorted(groups, key=lambda group: group[1])
-    if number > _MANY_ERRORS:  # then it is next to normal: Cornish and Fisher's term of kurtosis
-        z, error = NormalDist().inv_cdf(1 - tail), Difference(law)
-        variance = math.fsum(own**2 * times for own, times in groups) * error.variance
-        fourth = math.fsum(own**4 * times for own, times in groups) * error.fourth
-        wider = z + fourth / variance**2 * max(0.0, z**3 - 3 * z) / 24
-        return wider * math.sqrt(variance) + weight
-    places, pmf = np.zeros(1), np.ones(1)
-    for own, times in others:
-        reach, part = _sum_law(law, times)
-        likely = np.flatnonzero(part > _UNLIKELY)
-        places = np.add.outer(places, own * (likely - reach)).ravel()
-        pmf = np.multiply.outer(pmf, part[likely]).ravel()
-    reach, part = _sum_law(law, number)
-    above = np.append(np.cumsum(part[::-1])[::-1], 0.0)  # Pr[sum >= -reach], ...
-    lost = _LEAST_TAIL / 2 + 1 - math.fsum(pmf)
-    if places.size > _MANY_PLACES:  # rounded up to fewer places, which only makes tails larger
-        low, high = float(places.min()), float(places.max())
-        numbers = np.ceil((places - low) / (high - low) * _MANY_PLACES).astype(np.int64)
-        pmf = np.asarray(np.bincount(numbers, weights=pmf), dtype=np.float64)
-        places = low + np.arange(pmf.size) * (high - low) / _MANY_PLACES
-
-    def beyond(t: float) -> float:
-        least = np.ceil((t - places) / weight - _TIES).astype(np.int64) + reach
-        return float(pmf @ above[np.clip(least, 0, above.size - 1)]) + lost
-
-    squares = math.fsum(own**2 * times for own, times in groups)
-    low, high = 0.0, 2 * math.sqrt(squares * 2 * law.variance)
-    while beyond(high) > tail:
-        low, high = high, 2 * high
-    while high - low > _FINE * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if beyond(middle) <= tail else (middle, high)
-    return high
-
-
-@lru_cache(maxsize=1 << 10)
-def _sum_law(law: CountLaw, number: int) -> tuple[int, Array]:
-    """Probabilities of −r, ..., r for a sum of differences of two counts, and r.
-
-    A count has the transform ((1 − q)/(1 − q e^is))^shape, so that their difference has its squared
-    modulus. What is beyond r has less than 1e-12.
-    """
-    q = 1 / (1 + law.shape / law.mean)
-    reach = math.ceil(10 * math.sqrt(2 * number * law.variance) - 60 / math.log(q))
-    size = 1 << (2 * reach).bit_length()
-    angles = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
-    transform = -law.shape * number * np.log1p(2 * q * (1 - angles) / (1 - q) ** 2)
-    pmf = np.maximum(np.fft.irfft(np.exp(transform), size), 0.0)
-    return reach, np.roll(pmf, reach)[: 2 * reach + 1]

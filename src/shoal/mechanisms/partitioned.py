@@ -19,13 +19,14 @@ from shoal import checks
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.table import witness_pairs
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import ByLaw, Codes, Mechanism, Odds, Parts, check_table
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import AnswerEstimator, Gap
 from shoal.mechanisms.response import GOLDEN, WORD, mixed
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Counts, Estimate, Messages, category_codes
+from shoal.values import Array, Counts, Messages, category_codes
 
 LARGEST_BINS = 1 << 26  # partitions times answers
 _ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared

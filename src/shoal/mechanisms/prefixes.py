@@ -56,6 +56,7 @@ from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import ByProfile, Integers, Mechanism, Parts, Reports
 from shoal.mechanisms.codec import Whole
 from shoal.mechanisms.detection import Background, Channel, Ladder
@@ -64,7 +65,6 @@ from shoal.mechanisms.partitioned import OfAllAnswers
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Texts
 from shoal.randomness import Randomness, source
-from shoal.values import Estimate
 
 Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]

@@ -21,6 +21,7 @@ from shoal import checks
 from shoal.accounting.atoms import AtomLike
 from shoal.accounting.law import BlanketLaw, Claim
 from shoal.accounting.table import witness_pairs
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     LARGEST_EPSILON,
@@ -42,7 +43,7 @@ from shoal.mechanisms.estimators import (
 )
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Counts, Estimate, Flags, Messages, Span, category_codes
+from shoal.values import Array, Counts, Flags, Messages, Span, category_codes
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
@@ -350,10 +351,7 @@ class InBlocks(AnswerEstimator):
         shared = np.minimum(squares, -(-self.k // self.response.layout.blocks))
         return np.asarray(self.least * squares + 2 * self.scale * shared - own**2)
 
-    @property
-    def signed(self) -> bool:
-        """The spread is exact."""
-        return True
+    signed = True
 
     def spread(self, weights: Array) -> Array:
         """By the scores H of all messages, which are transforms of the weights in each block.
@@ -725,7 +723,7 @@ class Orthogonal(Supported):
         return super().total_spread(own, total, squares) + more
 
     @property
-    def signed(self) -> bool:
+    def signed(self) -> bool:  # type: ignore[override]  # computed
         """If lines through so many points are looked at one by one."""
         return self.space.t == 2 or self.k <= MOST_PAIRED
 

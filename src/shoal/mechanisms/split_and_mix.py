@@ -26,16 +26,17 @@ from shoal.accounting.noise.split import (
     split_shares,
 )
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
+from shoal.intervals.estimates import LaplaceNoise, MeanEstimate, VectorEstimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered, Whole, message_numbers
 from shoal.mechanisms.estimators import E_co, MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.shares import MOST_COUNTS, TAIL, LaplaceMean, RareCount
+from shoal.mechanisms.shares import MOST_COUNTS, TAIL, RareCount
 from shoal.mechanisms.vectors import vector_rows
 from shoal.questions.domains import Interval, Octahedron
 from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Envelopes, MeanEstimate, Messages, VectorEstimate
+from shoal.values import Array, Counts, Envelopes, Messages
 
 MOST_BITS = 62
 MOST_LEVELS = 1 << 30
@@ -180,6 +181,10 @@ class SplitAndMix(Mechanism[E_co]):
     def integers(self) -> Integers:
         """What a person's share of the noise is drawn by, if there is noise."""
         return {} if self._noise is None else self._noise.integers("noise")
+
+    def noise(self, n: int) -> LaplaceNoise:
+        """What is in the mean of n people: rounding, and their noise."""
+        return LaplaceNoise.of(n=n, unit=self.step / n, rate=self.rate, people=self.people)
 
     def noise_variance(self, n: int) -> float:
         """Variance of the noise of n people in one coordinate's sum, in levels."""
@@ -369,32 +374,20 @@ class OfSum(MeanEstimator):
     def __init__(self, made: SplitAndMixSum) -> None:
         self._made = made
 
-    def estimate(self, counts: Counts) -> LaplaceMean:
+    def estimate(self, counts: Counts) -> MeanEstimate:
         """Worst-case rounding is in its error.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        made = self._made
+        made, n = self._made, counts.n
         (total,) = made.sums(counts)
-        unit = made.step / counts.n
-        mean = made.low + unit * total
-        return LaplaceMean.noisy(mean, n=counts.n, unit=unit, rate=made.rate, people=made.people)
+        noise = made.noise(n)
+        return MeanEstimate(made.low + made.step / n * total, noise.deviation, n, noise)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest variance of the estimated mean of n people, over their data."""
         people = checks.count(n=n)
         return (self._made.step / people) ** 2 * (people / 4 + self._made.noise_variance(people))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LaplaceVector(VectorEstimate):
-    """A mean vector whose coordinates are all off by Laplace noise, of the law of ``error``."""
-
-    error: LaplaceMean
-
-    def _limits(self, outside: float) -> tuple[Array, Array]:
-        low, high = self.error.interval(1 - outside)
-        return self.mean + low, self.mean + high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,17 +514,14 @@ class OfSums(VectorEstimator):
     def __init__(self, made: SplitAndMixVectors) -> None:
         self._made = made
 
-    def estimate(self, counts: Counts) -> LaplaceVector:
+    def estimate(self, counts: Counts) -> VectorEstimate:
         """Worst-case rounding is in its errors.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        made = self._made
-        sums = np.array(made.sums(counts), dtype=np.float64)
-        unit = made.step / counts.n
-        error = LaplaceMean.noisy(0.0, n=counts.n, unit=unit, rate=made.rate, people=made.people)
-        errors = np.full(sums.shape, error.standard_error)
-        return LaplaceVector(unit * sums, errors, counts.n, error=error)
+        made, n = self._made, counts.n
+        sums, noise = np.array(made.sums(counts), dtype=np.float64), made.noise(n)
+        return VectorEstimate(made.step / n * sums, np.full(sums.shape, noise.deviation), n, noise)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Largest expected squared length of the error of the estimated mean of n people."""

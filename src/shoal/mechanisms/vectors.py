@@ -42,6 +42,7 @@ import scipy
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.intervals.estimates import BoundedNoise, VectorEstimate
 from shoal.mechanisms.base import (
     EXACT,
     LARGEST_EPSILON,
@@ -58,7 +59,7 @@ from shoal.mechanisms.estimators import VectorEstimator
 from shoal.mechanisms.grid import two_level_law
 from shoal.questions.domains import Ball, Domain, Sphere
 from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Flags, Messages, Noise, VectorEstimate
+from shoal.values import Array, Counts, Flags, Messages
 
 NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
@@ -72,7 +73,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapNoise(Noise):
+class CapNoise(BoundedNoise):
     """The noise of one coordinate of vectors of length ``norm``, as multiples of it."""
 
     randomizer: CapRandomizer

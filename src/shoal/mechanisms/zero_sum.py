@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks
-from shoal.accounting.binomial import BinomialWindow
 from shoal.accounting.noise.profile import Divergence, NoiseProfile
 from shoal.accounting.noise.zero_sum import (
     one_bin_delta,
@@ -36,15 +35,16 @@ from shoal.accounting.noise.zero_sum import (
     zero_sum_mean,
 )
 from shoal.errors import OutOfRegimeError
+from shoal.intervals.estimates import Estimate, KnownErrors, ZeroRuleEstimate
+from shoal.intervals.laws import Binomials, Draws, Withheld
 from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted, margins
 from shoal.mechanisms.codec import Numbered, Whole, ragged
-from shoal.mechanisms.estimators import AnswerEstimator
-from shoal.mechanisms.shares import DrawnErrors, Draws, NoisyCounts
+from shoal.mechanisms.estimators import DataFree
 from shoal.questions.domains import Cells
 from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Envelopes, Estimate, Flags, Span, category_codes
+from shoal.values import Array, Counts, Envelopes, category_codes
 
 MOST_MESSAGES = 1 << 25
 MOST_COPIES = 100_000.0
@@ -52,76 +52,6 @@ MOST_COINS = 1_000_000  # answers: beyond, a coin for each of them takes too lon
 LARGEST_LIST = 10_000  # answers: beyond, a message for each is too many to plan
 _TOTAL_BITS = 62  # the weights of a CountTable add up to 2^62
 _DIGITS = 60
-_CERTAIN = 1 - 2.0**-53
-_ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class Withheld:
-    """B ~ Bin(n, γ), how many of n people withhold their copy of one answer."""
-
-    window: BinomialWindow
-
-    @classmethod
-    @lru_cache(maxsize=16)
-    def of(cls, n: int, gamma: float) -> Withheld:
-        """The law for 0 < gamma < 1."""
-        return cls(BinomialWindow(n=n, probability=gamma))
-
-    @property
-    def mean(self) -> float:
-        """nγ."""
-        return self.window.n * self.window.probability
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(self.mean * (1 - self.window.probability))
-
-    @property
-    def above(self) -> Array:
-        """Pr[B > b] at every count b of the window, rounded up."""
-        tail = np.cumsum(self.window.pmf[::-1])[::-1]
-        return self._rounded_up(np.append(tail[1:], 0.0))
-
-    def _rounded_up(self, probabilities: Array) -> Array:
-        larger = probabilities * (1 + 2 * self.window.error) + self.window.omitted
-        return np.minimum(larger, _CERTAIN)
-
-    def largest(self, probability: float) -> int:
-        """The least b with Pr[B > b] <= probability."""
-        return self._first(self.above <= probability)
-
-    def smallest(self, probability: float) -> int:
-        """The largest b with Pr[B < b] <= probability, or 0 if the window holds none."""
-        below = self._rounded_up(np.append(0.0, np.cumsum(self.window.pmf)[:-1]))
-        rare = np.flatnonzero(below <= probability)
-        return int(self.window.counts[rare[-1]]) if rare.size else 0
-
-    def largest_of_all(self, beta: float) -> int:
-        """The least b that, with probability 1 − beta, no frequent answer's B exceeds.
-
-        Frequent: given by more than b people. Only these can be wrong by more than b, and there are
-        at most n/(b+1) of them.
-        """
-        frequent = self.window.n // (self.window.counts + 1)
-        failing = -np.expm1(frequent * np.log1p(-self.above)) * (1 + _ROUNDING)
-        return self._first(failing <= beta)
-
-    def _first(self, holds: Flags) -> int:
-        places = np.flatnonzero(holds)
-        return int(self.window.counts[places[0]]) if places.size else self.window.n
-
-    def squared_error(self, counts: Array) -> Array:
-        """E[(estimate − s)²] of answers that s people gave: bias included.
-
-        s² where B >= s hides the answer, (nγ − B)² where it does not.
-        """
-        pmf, withheld = self.window.pmf, self.window.counts
-        shown = np.append(0.0, np.cumsum(pmf * (withheld - self.mean) ** 2))
-        hidden = np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
-        place = np.searchsorted(withheld, counts)
-        return np.asarray(shown[place] + hidden[place] * counts**2)
 
 
 @lru_cache(maxsize=16)
@@ -132,60 +62,6 @@ def simulation_table(n: int, gamma: float) -> tuple[int, shares.CountTable]:
     """
     window = Withheld.of(n, gamma).window
     return int(window.counts[0]), shares.CountTable.of(window.pmf, omitted=window.omitted)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ZeroRuleEstimate(Estimate):
-    """Fractions that are exactly 0 unless more copies of the answer arrived than people sent.
-
-    The rule biases the fractions of rare answers, often to 0: what reaches few more than nγ people
-    cannot be told from nothing. The limits are made from the copies themselves (``excess`` is how
-    many more than people arrived), so that they cover the truth at least as often as they say; for
-    an answer reported as 0 they begin at 0. Its standard error is √(nγ(1−γ) + u²), where u is the
-    estimate without the rule: how far that is from the truth, and from what is reported.
-
-    With one excess, that of the answer 1, the answer 0 has the rest.
-    """
-
-    excess: Whole
-    gamma: float
-
-    @property
-    def unbiased(self) -> Array:
-        """Copies less those expected, whatever they are."""
-        shown = self.excess / self.n + self.gamma
-        return np.append(1 - shown, shown) if shown.size < self.frequencies.size else shown
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Exact confidence limits of each fraction, at any level; Bonferroni for all together."""
-        checks.open_probability(level=level)
-        each = (1 - level) / (self.excess.size if simultaneous else 1)
-        noise = Withheld.of(self.n, self.gamma)
-        fewest = self.excess + noise.smallest(each / 2)
-        most = np.clip(self.excess + noise.largest(each / 2), 0, self.n)
-        fewest = np.where(self.excess > 0, fewest, 0)
-        if self.excess.size == 1:
-            fewest, most = np.append(self.n - most, fewest), np.append(self.n - fewest, most)
-        return fewest / self.n, most / self.n
-
-    def beyond(
-        self, rare: float, *, bounds: Span = (0.0, 1.0), reach: Span | None = None
-    ) -> tuple[Flags, Flags]:
-        """Which answers have fewer, and which have more copies than honest people send.
-
-        From the copies themselves: those that are missing show nowhere else, as the rule makes 0
-        of them.
-        """
-        checks.refuse(reach is not None, "no reach: its limits are exact", reach=reach)
-        each, noise = rare / (2 * self.excess.size), Withheld.of(self.n, self.gamma)
-        low, high = (self.n * bound for bound in bounds)
-        fewer, more = (
-            self.excess < low - noise.largest(each),
-            self.excess > high - noise.smallest(each),
-        )
-        if self.excess.size == 1:
-            fewer, more = np.append(more, fewer), np.append(fewer, more)
-        return fewer, more
 
 
 class ZeroSum(Mechanism[Estimate]):
@@ -212,7 +88,7 @@ class ZeroSum(Mechanism[Estimate]):
             domain=Cells(self.k),
             privacy=ByProfile(self._profile),
             codec=Numbered(self.copies, spare=True),
-            estimator=BeyondPeople(self.k, self.copies, self.gamma),
+            estimator=BeyondPeople(self.k, self.gamma, self.copies),
         )
 
     @property
@@ -265,40 +141,59 @@ class ZeroSum(Mechanism[Estimate]):
 
 
 @dataclass(frozen=True)
-class BeyondPeople(AnswerEstimator):
-    """From the copies of so many answers that are more than people; elsewhere exactly 0."""
+class LessCopies(DataFree):
+    """Counts of k answers less the copies expected; an answer's are independent of the others'."""
 
     k: int
-    copies: int
     gamma: float
 
+    def estimate(self, counts: Counts) -> Estimate:
+        """Counts less the copies expected."""
+        copies = Binomials(((counts.n, self.gamma),))
+        return KnownErrors.counted(counts.cells, copies, n=counts.n)
+
+    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
+        """Of the copies that one person adds."""
+        return self.gamma * (1 - self.gamma) * squares + 0 * own
+
+    def sum_error(self, weights: Array, n: int) -> Draws:
+        """Of each answer a binomial number of n draws."""
+        sizes, numbers = np.unique(weights[weights != 0], return_counts=True)
+        each = zip(sizes.tolist(), numbers.tolist(), strict=True)
+        return Draws(tuple((n * number, ((size, self.gamma),)) for size, number in each))
+
+
+@dataclass(frozen=True)
+class BeyondPeople(LessCopies):
+    """From the copies of so many answers that are more than people; elsewhere exactly 0."""
+
+    copies: int
+
     @property
-    def one_error(self) -> bool:
+    def one_error(self) -> bool:  # type: ignore[override]  # of the parameters
         """Of two answers of which one is counted."""
         return self.copies == 1
 
     def estimate(self, counts: Counts) -> ZeroRuleEstimate:
         """Copies less those expected where they are more than people, elsewhere exactly 0."""
-        n, noise = counts.n, Withheld.of(counts.n, self.gamma)
-        excess = counts.cells - n
-        without_rule = excess + noise.mean
+        n, withheld = counts.n, Withheld.of(counts.n, self.gamma)
+        excess, deviation = counts.cells - n, math.sqrt(withheld.variance)
+        without_rule = excess + withheld.mean
         shown = np.where(excess > 0, without_rule, 0.0)
-        errors = np.where(excess > 0, noise.deviation, np.hypot(noise.deviation, without_rule))
+        errors = np.where(excess > 0, deviation, np.hypot(deviation, without_rule))
         empty: float | None = 0.0
         if excess.size == 1:  # those who answer 1, and the rest
             shown, errors, empty = np.append(n - shown, shown), np.repeat(errors, 2), None
         return ZeroRuleEstimate(
-            shown / n, errors / n, n, step=1 / n, empty_error=empty, excess=excess, gamma=self.gamma
+            shown / n,
+            errors / n,
+            n,
+            step=1 / n,
+            empty_error=empty,
+            excess=excess,
+            gamma=self.gamma,
+            withheld=withheld,
         )
-
-    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
-        """Of the copies that one person withholds, an answer's independent of the others'."""
-        return self.gamma * (1 - self.gamma) * squares + 0 * own
-
-    @property
-    def signed(self) -> bool:
-        """The spread is exact."""
-        return True
 
     def balanced(self, weights: Array) -> tuple[Array, Array]:
         """If one answer of two is counted, the other one has the rest."""
@@ -306,11 +201,9 @@ class BeyondPeople(AnswerEstimator):
             return super().balanced(weights)
         return weights[:, 0], (weights - weights[:, :1]) * [0.0, 1.0]
 
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the copies withheld, without the rule that biases small fractions."""
-        offsets, parts = self.balanced(weights)
-        values, n = offsets + parts @ estimate.unbiased, estimate.n
-        return DrawnErrors.of(values, independent_draws(-parts, n, self.gamma), n=n)
+    def sum_error(self, weights: Array, n: int) -> Draws:
+        """Of the copies withheld, without the rule that biases small fractions."""
+        return super().sum_error(-weights, n)
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Mean squared error of each fraction, given the true ones: the rule's bias included."""
@@ -687,48 +580,6 @@ class SparseHistogram(Mechanism[Estimate]):
         received = np.rint(estimate.counts + estimate.n * self.gamma)
         significant = received > self.threshold(estimate.n, beta)
         return np.where(significant, estimate.frequencies, 0.0)
-
-
-@dataclass(frozen=True)
-class LessCopies(AnswerEstimator):
-    """Counts of k answers less the copies expected."""
-
-    k: int
-    gamma: float
-
-    def estimate(self, counts: Counts) -> Estimate:
-        """Counts less the copies expected."""
-        return NoisyCounts.of(counts.cells, ((counts.n, self.gamma),), n=counts.n)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
-        """The same for every answer, whatever its fraction."""
-        shape = np.shape(frequencies)  # type: ignore[arg-type]  # of answers there are some
-        return np.full(shape, self.gamma * (1 - self.gamma) / n)
-
-    def total_spread(self, own: Array, total: Array, squares: Array) -> Array:  # noqa: ARG002
-        """Of the copies that one person adds, an answer's independent of the others'."""
-        return self.gamma * (1 - self.gamma) * squares + 0 * own
-
-    @property
-    def signed(self) -> bool:
-        """The spread is exact."""
-        return True
-
-    def weighted(self, estimate: Estimate, weights: Array) -> Estimate:
-        """From the law of the copies, which does not depend on the data."""
-        offsets, parts = self.balanced(weights)
-        values, n = offsets + parts @ estimate.unbiased, estimate.n
-        return DrawnErrors.of(values, independent_draws(parts, n, self.gamma), n=n)
-
-
-def independent_draws(weights: Array, n: int, gamma: float) -> list[Draws]:
-    """Of each answer (columns) a binomial number of n draws, with its weight (rows)."""
-    drawn: list[Draws] = []
-    for row in weights:
-        sizes, numbers = np.unique(row[row != 0], return_counts=True)
-        each = zip(sizes.tolist(), numbers.tolist(), strict=True)
-        drawn.append(tuple((n * number, ((size, gamma),)) for size, number in each))
-    return drawn
 
 
 def distinct_answers(k: int, added: Whole, bits: Randomness) -> Whole:

@@ -22,8 +22,8 @@ from shoal.planning.schemes import Levels
 from shoal.questions.settled import Settled
 
 if TYPE_CHECKING:
+    from shoal.intervals.laws import Difference
     from shoal.mechanisms.estimators import AnswerEstimator
-    from shoal.mechanisms.shares import Difference
 
 _DEPTHS = (2, 3, 4)
 _FEWEST_BINS = 4

@@ -20,18 +20,18 @@ import numpy as np
 from shoal import checks
 from shoal.engines.columns import Codes, Numbers, Report
 from shoal.errors import InvalidArgumentError
-from shoal.estimate.joined import Joined, Piece
+from shoal.intervals.estimates import AnyEstimate, Estimate, Joined, KnownErrors, Piece
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.estimators import Errors, expected_largest, largest_laplace
 from shoal.planning import errors
 from shoal.questions.domains import Cells, Domain, Sphere
 from shoal.randomness import Randomness
-from shoal.values import AnyEstimate, Array, Counts, Estimate, Record
+from shoal.values import Array, Counts, Record
 
 if TYPE_CHECKING:
     from shoal.estimate.tree import Tree
+    from shoal.intervals.laws import Difference
     from shoal.mechanisms.estimators import AnswerEstimator
-    from shoal.mechanisms.shares import Difference
     from shoal.planning.planner import Setting
     from shoal.questions.settled import Settled
 
@@ -446,8 +446,13 @@ class Levels(Scheme):
         """The nodes, and the variances of their counts of n people."""
         from shoal.estimate.tree import Tree
 
-        laws = [cast("Difference", answers_of(device).error(n)) for device in devices]
-        return Tree.of(self.bins, self.cells, self.sizes, [law.variance for law in laws])
+        variances = [law.variance for law in self.laws(devices, n)]
+        return Tree.of(self.bins, self.cells, self.sizes, variances)
+
+    @staticmethod
+    def laws(devices: Sequence[Device], n: int) -> list[Difference]:
+        """Of the errors of the counts of each level."""
+        return [cast("Difference", answers_of(device).error(n)) for device in devices]
 
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """One for each level, the finest first."""
@@ -456,13 +461,12 @@ class Levels(Scheme):
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> Estimate:
         """One estimate of the bins from those of all levels."""
-        from shoal.estimate.tree import Tree, TreeEstimate
+        from shoal.estimate.tree import TreeEstimate
 
-        levels = [device.estimate(each) for device, each in zip(devices, counts, strict=True)]
-        laws = [each.error for each in levels]
-        people = [each.people.astype(np.float64) for each in levels]
-        tree = Tree.of(self.bins, self.cells, self.sizes, [law.variance for law in laws])
-        return TreeEstimate.of(tree, people, laws, n=counts[0].n)
+        n, levels = counts[0].n, zip(devices, counts, strict=True)
+        estimates = [cast("KnownErrors", device.estimate(each)) for device, each in levels]
+        people = [each.people.astype(np.float64) for each in estimates]
+        return TreeEstimate.from_levels(self.tree(devices, n), people, self.laws(devices, n), n=n)
 
 
 # ---------------------------------------------------- numbers of groups, or that may be missing

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from shoal.explain.text import measured
-from shoal.values import AnyEstimate, Array, MeanEstimate, VectorEstimate
+from shoal.intervals.estimates import AnyEstimate, MeanEstimate, VectorEstimate
+from shoal.values import Array
 
 if TYPE_CHECKING:
     from shoal.accounting.guarantee import Guarantee

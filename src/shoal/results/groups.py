@@ -12,11 +12,12 @@ from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
 from shoal.explain.text import whole
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.questions.edges import Edges
 from shoal.results.charts import LEVEL, Item, Kind, Panel, counted
 from shoal.results.result import ColumnResult, mean_words
-from shoal.values import Estimate, Record
+from shoal.values import Record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

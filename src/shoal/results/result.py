@@ -27,10 +27,11 @@ from shoal.explain.document import Document, Row, Table
 from shoal.explain.rendering import environment, render
 from shoal.explain.text import down, factor, finite, measured, plain, plural, up, visible
 from shoal.explain.views import Tabular
+from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate
 from shoal.mechanisms.base import Device
 from shoal.results import charts
 from shoal.results.charts import Chart, counted
-from shoal.values import AnyEstimate, Array, Estimate, MeanEstimate, Record, attributes
+from shoal.values import Array, Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

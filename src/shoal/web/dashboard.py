@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shoal.errors import ShoalError
+from shoal.intervals.estimates import MeanEstimate
 from shoal.results.charts import Chart
 from shoal.results.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
@@ -31,7 +32,6 @@ from shoal.service.http.problems import Problem, ProblemError, problem_of
 from shoal.service.keyring import KeyList, KeyringError
 from shoal.service.keyring.words import advice
 from shoal.service.survey import Survey
-from shoal.values import MeanEstimate
 from shoal.web import assets, rendering
 from shoal.web.access import Access, Sessions, to_login
 from shoal.web.background import PAGE_TIMEOUT, Background, Crowd, Progress, ask_shuffler

@@ -13,11 +13,11 @@ from typing import Any, Literal, cast
 
 from shoal.explain import plots
 from shoal.explain.text import finite, plain, up
+from shoal.intervals.estimates import MeanEstimate
 from shoal.results.charts import SHOWN, items
 from shoal.results.result import Result, statement
 from shoal.service.analyzer.results import ANSWERS, GROUPED, NUMBERS, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.values import MeanEstimate
 from shoal.web.snapshot import Snapshot
 
 Kind = Literal["svg", "png"]

@@ -16,6 +16,7 @@ from operator import attrgetter
 
 from shoal.errors import ShoalError
 from shoal.estimate import top
+from shoal.intervals.estimates import Estimate
 from shoal.results.charts import LEVEL, Item, items
 from shoal.results.result import ColumnResult, Result
 from shoal.service.analyzer import tables
@@ -23,7 +24,6 @@ from shoal.service.analyzer.collection import Collection, Opened
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed
 from shoal.service.analyzer.results import BatchResult, Outcome, SurveyResults, Version
 from shoal.service.survey import Survey
-from shoal.values import Estimate
 
 MOST = 500  # answers, the largest ones; all of them are in what can be downloaded
 _STEPS = {

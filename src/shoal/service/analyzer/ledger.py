@@ -23,13 +23,14 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import OutOfRegimeError, PrecisionError, ShoalError, UnreachableTargetError
 from shoal.explain.text import plain, up
+from shoal.intervals.estimates import Estimate, MeanEstimate
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Collections, Opened
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.survey import Question, Survey
-from shoal.values import Counts, Estimate, MeanEstimate
+from shoal.values import Counts
 
 LOST = "lost"  # instead of a batch's name: all that was opened since a backup that was restored
 RARE = 1e-6  # the probability that a batch of honest people is held, at most

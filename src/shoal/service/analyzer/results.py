@@ -53,7 +53,8 @@ from shoal.service.survey import Question, Survey
 from shoal.service.survey.document import labels
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
-from shoal.values import Counts, Estimate, MeanEstimate
+from shoal.intervals.estimates import Estimate, MeanEstimate
+from shoal.values import Counts
 
 Document = dict[str, Any]
 # What is another one whenever the results of a survey are.

@@ -25,6 +25,7 @@ from scipy import stats
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
+from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import CategoryRandomizer, Device
 from shoal.network import law
 from shoal.network.account import TRUST, WALKED
@@ -34,7 +35,7 @@ from shoal.network.profile import Reports, Route, WalkProfile, single_route
 from shoal.network.walk import Absences, Walk, growth, without_diagonal
 from shoal.service.peers.run import PeerRun, run_peers
 from shoal.service.peers.survey import Conditions, PeerSurvey, Step
-from shoal.values import Array, Estimate, attributes
+from shoal.values import Array, attributes
 
 Online = npt.NDArray[np.bool_]
 

@@ -1,0 +1,1 @@
+"""Estimates and their confidence limits, and the laws of errors that these follow from."""
