@@ -41,7 +41,15 @@ from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import RareCount
 from shoal.questions.domains import Cells, Interval
 from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Envelopes, Flags, attributes, bounded_numbers, category_codes
+from shoal.values import (
+    Array,
+    Counts,
+    Envelopes,
+    Flags,
+    attributes,
+    bounded_numbers,
+    category_codes,
+)
 
 LARGEST_FRACTION = 1 - 2.0**-20
 _ROUNDING = 1e-14

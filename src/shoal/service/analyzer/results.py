@@ -28,6 +28,7 @@ import sqlalchemy as sa
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
+from shoal.intervals.estimates import Estimate, MeanEstimate
 from shoal.results.groups import GroupedResult
 from shoal.results.result import ColumnResult, Result, harmless, in_table
 from shoal.sealing import SurveyId
@@ -53,7 +54,6 @@ from shoal.service.survey import Question, Survey
 from shoal.service.survey.document import labels
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
-from shoal.intervals.estimates import Estimate, MeanEstimate
 from shoal.values import Counts
 
 Document = dict[str, Any]
