@@ -7,64 +7,15 @@ import sys
 
 import pytest
 
+from cli import desks
+
 GRR = "audit --randomizer grr --k 2 --local-epsilon 1 --n 20 --delta 1e-2 --runs 2000"
 MINE = "audit --values 0,1 --local-epsilon 1 --n 5 --delta 0.05 --runs 1000"
-MODULE = """
-import random
-import sys
-import numpy as np
-
-coins = random.Random(1)
-
-def leave(value):
-    sys.exit(1)
-
-class Odd(BaseException):
-    pass
-
-def odd(value):
-    raise Odd("very odd")
-
-def secret(value):
-    return coins.randbytes(8)
-
-def keep(value):
-    return value if coins.random() < 0.7 else 1 - value
-
-def blab(value):
-    print("hello")
-    return value if coins.random() < 0.9 else 1 - value
-
-def all_at_once(values):
-    return [blab(int(value)) for value in values]
-
-def fail(value):
-    return {}[value]
-
-class Device:
-    def randomize(self, values):
-        return np.array([keep(value) for value in values])
-
-device = Device()
-number = 7
-"""
 
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    (tmp_path / "audited_module.py").write_text(MODULE)
-    (tmp_path / "broken_module.py").write_text("1 / 0\n")
-    (tmp_path / "leaving_module.py").write_text("raise SystemExit(1)\n")
-    (tmp_path / "table.csv").write_text("0.7,0.3\n0.3,0.7\n")
-    program = tmp_path / "device"
-    program.write_text(
-        f"#!{sys.executable}\nimport random, sys\nrandom.seed(2)\n"
-        "for line in sys.stdin: print(int(line) ^ (random.random() < 0.3))\n"
-    )
-    program.chmod(0o755)
-    wrong = tmp_path / "wrong"
-    wrong.write_text(f"#!{sys.executable}\nraise SystemExit('out of order')\n")
-    wrong.chmod(0o755)
+    desks.audited(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -248,80 +199,3 @@ def test_the_inputs_tried_are_told(run):
     listed = ", ".join(map(str, found["inputs"]))
     assert f"inputs tried: {listed} (of 64 screened)" in run(few).stdout
     assert "inputs tried: 0, 1\n" in run(GRR).stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("audit", "--randomizer is missing: what to audit"),
-        ("audit --command ' --n 5 --values 0,1 --epsilon 1", "no closing quotation"),
-        ("audit --randomizer grr --k 2 --n 1e9", "n <= 1,000,000"),
-        ("audit --randomizer grr --k 2 --n 5 --runs 1e14", "runs <= 100,000,000"),
-        (
-            "audit --randomizer grr --k 3 --callable audited_module:keep --values 0,7 --n 5",
-            "0 to 2, as declared, got --values 7",
-        ),
-        (
-            "audit --randomizer grr --k 3 --callable audited_module:keep --values 0,-1 --n 5",
-            "0 to 2, as declared, got --values -1",
-        ),
-        ("audit --callable audited_module:Device --n 5 --values 0,1 --epsilon 1", "is a class"),
-        ("audit --pipeline audited_module:Device --n 5 --values 0,1 --epsilon 1", "is a class"),
-        (
-            "audit --randomizer near-central-sum --bounds 1,3 --n 60 --epsilon 2",
-            "expected low = 0 for whole numbers",
-        ),
-        (
-            "audit --randomizer near-central-sum --bounds 0,2.5 --n 60 --epsilon 2",
-            "a whole number high",
-        ),
-        ("audit --randomizer grr --k 2", "--n is missing"),
-        ("audit --randomizer gr --k 2 --n 5", "did you mean grr"),
-        ("audit --randomizer grr --n 5", "number of possible answers"),
-        ("audit --k 2 --n 5 --command x", "--k needs --randomizer"),
-        ("audit --randomizer grr --table table.csv --n 5", "leave out --randomizer"),
-        ("audit --table nothing.csv --n 5", "cannot read nothing.csv"),
-        (
-            "audit --callable a:b --pipeline a:b --n 5",
-            "--callable names the code that runs: leave out --pipeline",
-        ),
-        (
-            "audit --callable a:b --n 5 --epsilon 1",
-            "--callable needs --values or --randomizer or --table",
-        ),
-        (
-            "audit --callable a:b --n 5 --values 0,1",
-            "--callable needs --epsilon or --local-epsilon",
-        ),
-        ("audit --callable audited_module --n 5 --values 0,1 --epsilon 1", "MODULE:NAME"),
-        ("audit --callable audited_module:no --n 5 --values 0,1 --epsilon 1", "no function 'no'"),
-        ("audit --callable audited_module:number --n 5 --values 0,1 --epsilon 1", "no function"),
-        ("audit --callable a:b --n 5 --values 0 --epsilon 1", "two or more different values"),
-        (
-            "audit --randomizer grr --k 2 --n 5 --values 0,1",
-            "--values needs --callable or --pipeline or --command",
-        ),
-        ("audit --randomizer grr --k 2 --n 5 --vectorized", "--vectorized needs --callable"),
-        ("audit --randomizer grr --k 2 --n 5 --timeout 3", "--timeout needs --command"),
-        ("audit --randomizer grr --k 2 --n 5 --runs 10", "runs"),
-        ("audit --randomizer grr --k 2 --n 5 --delta 1", "delta"),
-        ("audit --randomizer grr --k 2 --n 5 --confidence 1", "confidence"),
-        ("audit --randomizer grr --k 2 --n 5 --seed -1", "seed"),
-        ("audit --randomizer grr --k 2 --n 5 --plot x.pdf", "--plot to be a .svg or .png"),
-        ("audit --randomizer grr --k 2 --n 5 --plot no/x.png", "there is no directory"),
-        ("audit --randomizer dummies --k 2 --n 5", "needs --epsilon"),
-        ("audit --randomizer dummies --n 5 --epsilon 1", "needs --k"),
-        ("audit --randomizer coins --k 2 --n 50 --epsilon 1", "takes no --k"),
-        ("audit --randomizer dummies --k 2 --bounds 0,1 --n 5 --epsilon 1", "--bounds"),
-        ("audit --randomizer dummies --k 2 --local-epsilon 1 --n 5 --epsilon 1", "no ε0"),
-        ("audit --command x --n 5 --values 0,1 --epsilon 1 --timeout 0", "timeout"),
-    ],
-)
-@pytest.mark.usefixtures("desk")
-def test_refusals(run, words, said):
-    assert said in run(words).refusal()
-
-
-def test_a_violation_has_a_status_of_its_own(run):
-    finished = run(GRR, "--epsilon 0.001 --seed 1 --runs 2e4")
-    assert (finished.status, finished.stderr) == (1, "")

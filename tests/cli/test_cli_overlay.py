@@ -102,22 +102,3 @@ def test_a_target_is_kept(run):
     assert found["epsilon"] == 0.3
     reached = [each["epsilon"] for each in found["overlays"] if each["rounds"]]
     assert max(reached) <= 0.3
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("walk --overlay", "--n is missing"),
-        ("walk --overlay --n 5", "12 <= --n"),
-        ("walk --overlay --n 300 --degree 7", "an even number of 4 to 100"),
-        ("walk --overlay --n 300 --degree 200", "an even number of 4 to 100"),
-        ("walk --overlay --n 300 --epsilon 0.01", "whose epsilon is 0.2"),
-        ("walk --overlay --n 300 --epsilon 0", "--epsilon > 0"),
-        ("walk --overlay --n 300 --delta 2", "0 < --delta < 1"),
-        ("walk --overlay --n 300 --local-epsilon -1", "--local-epsilon > 0"),
-        ("walk --overlay --n 300 --rounds 3", "leave out --rounds"),
-        ("walk friends.txt --overlay --n 300", "leave out GRAPH"),
-    ],
-)
-def test_refusals(run, words, said):
-    assert said in run(words).refusal()

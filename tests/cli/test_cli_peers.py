@@ -110,36 +110,6 @@ def test_peers_in_processes(run):
     assert found["processes"] == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("peers run --peers 3", "4 <= --peers"),
-        ("peers run --peers 1e6", "at most 2,000 peers"),
-        ("peers run --peers 20 --degree 30", "degree < n"),
-        ("peers run --rounds 0", "1 <= --rounds"),
-        ("peers run --rounds -1", "1 <= --rounds"),
-        ("peers run --offline 1", "0 <= --offline < 1"),
-        ("peers run --hops 3", "--hops needs --mode onion"),
-        ("peers run --mode onion --hops 30", "at most rounds=16"),
-        ("peers run --data x.csv", "--data needs --column"),
-        ("peers run --data x.csv --column a --peers 20", "leave out --peers"),
-        ("peers run --data x.csv --column a", "x.csv"),
-        ("peers run --categories a,b --k 2", "leave out --k"),
-        ("peers run --k 1", "2 <= --k"),
-        ("peers run --randomizer laplace", "laplace"),
-        ("peers run --randomizer privunit", "not for answers"),
-        ("peers run --local-epsilon 0", "--local-epsilon > 0"),
-        ("peers run --delta 1", "0 < --delta < 1"),
-        ("peers run --processes 0", "1 <= --processes"),
-        ("peers run --cover -1", "0 <= --cover"),
-        ("peers run --submission-rounds 0", "1 <= --submission-rounds"),
-    ],
-)
-def test_refusals(run, words, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert said in run(words).refusal()
-
-
 # ----------------------------------------------------------------- where reports are, and the ε
 
 

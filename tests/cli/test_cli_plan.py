@@ -53,34 +53,6 @@ def test_it_draws_and_saves(run, tmp_path, suffix, magic):
     assert {path.name for path in tmp_path.iterdir()} == {figure.name, saved.name}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("plan --n 1e4 --categories 5", "--epsilon is missing"),
-        ("plan --epsilon 1 --categories 5", "--n is missing"),
-        (
-            "plan --epsilon 1 --n 1e4",
-            "--choices, --scale, --bounds, --bins and --dimension, not none of them",
-        ),
-        (
-            "plan --epsilon 1 --n 1e4 --categories 5 --bounds 0,1",
-            "--dimension, not --categories and --bounds",
-        ),
-        ("plan --epsilon 1 --n 1e4 --bounds 1,0", "lower bound first"),
-        ("plan --epsilon 1 --n 1e4 --categories 1", "2 <= --categories"),
-        ("plan --epsilon 1 --n 1e4 --categories five", "--categories to be a list a,b,c or a file"),
-        ("plan --epsilon -1 --n 1e4 --categories 5", "--epsilon > 0"),
-        ("plan --epsilon 1 --n 0 --categories 5", "--n"),
-        (f"{ASKED} --plot plan.pdf", "a .svg or .png file"),
-        (f"{ASKED} --save nowhere/plan.json", "no directory nowhere"),
-    ],
-)
-def test_refusals(run, words, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert said in run(words).refusal()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_protocols_are_offered_when_messages_are_allowed(run):
     said = run("plan --epsilon 1 --delta 1e-6 --n 1e6 --categories 100 --messages-cap 2").stdout
     assert max(map(len, said.splitlines())) <= 80
@@ -135,28 +107,6 @@ def test_quantiles_of_bins_are_predicted(run):
     assert (first["quantile"], second["quantile"]) == (0.25, 0.5)
     assert 0 < first["people"] < second["people"]
     assert "The count up to the 0.5 quantile will be off by about" in run(words).stdout
-
-
-REFUSED = [
-    ("--bins 1", "2 <= --bins"),
-    ("--bins 20 --quantiles 1", "--quantiles strictly between 0 and 1"),
-    ("--bins 20 --quantiles half", "--quantiles: expected a finite number"),
-    ("--bins 2x", "--bins: expected a whole number"),
-    ("--categories 5 --by region", "--groups is missing: the public groups"),
-    ("--questions q.json --categories 5", "says what is asked: leave out --categories"),
-    ("--questions q.json --choose grr", "leave out --choose"),
-    ("--bins 20 --categories 4", "leave out --categories"),
-    ("--categories 4 --quantiles 0.5", "--quantiles needs --bins"),
-    ("--categories 5 --messages-cap 0", "--messages-cap >= 1"),
-    ("--categories 1000 --messages-cap 1.01 --choose dummies", "over the cap of 1.01"),
-    ("--categories 5 --choose nothing", "one of"),
-    ("--bounds 0,1 --choose dummies", "one of"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSED)
-def test_what_cannot_be_chosen_is_refused(run, words, said):
-    assert said in run("plan --epsilon 1 --n 1e4", words).refusal()
 
 
 def test_a_plot_is_of_one_question(run, tmp_path, monkeypatch):

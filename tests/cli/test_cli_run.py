@@ -13,24 +13,17 @@ import pytest
 
 import command_kit
 import shoal
+from cli import desks
+from cli.desks import ROWS
 from shoal.cli import render
 from shoal.cli.options import RefusedError
 from shoal.results.charts import Axis, Item
-
-ROWS = 4000
-COLORS = ["red"] * 5 + ["green"] * 3 + ["blue"] * 2
 
 
 @pytest.fixture(autouse=True)
 def desk(tmp_path, monkeypatch):
     """A directory with one table in three formats."""
-    colors = [COLORS[i % 10] for i in range(ROWS)]
-    ages = [20 + i % 41 for i in range(ROWS)]
-    frame = pl.DataFrame({"color": colors, "shape": colors[::-1], "age": ages})
-    frame.write_csv(tmp_path / "answers.csv")
-    frame.write_parquet(tmp_path / "answers.parquet")
-    frame.write_ipc(tmp_path / "answers.arrow")
-    (tmp_path / "colors.txt").write_text("red\n\ngreen\nblue\n")
+    desks.answers(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -430,96 +423,6 @@ def test_half_of_the_people_being_honest_costs(run):
     half = run(COLOR, words, "--honest-fraction 0.5").json()["guarantee"]
     assert half["epsilon"] > full["epsilon"]
     assert half["n"] == ROWS // 2
-
-
-REFUSALS = [
-    ("run answers.csv --epsilon 1", "--column is missing"),
-    (COLOR, "give one of --epsilon, --randomizer and --plan"),
-    (f"{COLOR} --epsilon 1 --plan plan.json", "give one of --epsilon, --randomizer and --plan"),
-    (f"{COLOR} --randomizer grr", "--randomizer needs --local-epsilon"),
-    (f"{COLOR} --randomizer grrr --local-epsilon 1", "did you mean grr?"),
-    (f"{COLOR} --randomizer privunit --local-epsilon 1", "norm for vectors"),
-    (
-        "run answers.csv --column age --randomizer grr --local-epsilon 1 --bounds 0,1",
-        "one of duchi, piecewise, laplace, rounded",
-    ),
-    (f"{COLOR} --epsilon 1 --categories red", "a list a,b,c or a file"),
-    (f"{COLOR} --epsilon 1 --bounds 0,100", "color"),
-    (
-        f"{COLOR} --epsilon 1 --choices red,green --by shape",
-        "--choices are not counted by groups: leave out --by",
-    ),
-    (f"{COLOR} --epsilon 1 --choices red,green;", "answers without ';' and blanks around them"),
-    (f"{COLOR} --column age --epsilon 1", "--questions FILE asks several"),
-    (f"{SEVERAL} --epsilon 1 --bounds 0,9", "the file of --questions says what is asked: leave"),
-    (f"{SEVERAL} --epsilon 1 --categories a,b", "leave out --categories"),
-    (f"{SEVERAL} --epsilon 1 --column color", "--questions names the columns: leave out --column"),
-    (f"{SEVERAL} --epsilon 1 --open", "leave out --open"),
-    (f"{SEVERAL} --epsilon 1 --drop-nulls", "leave out --drop-nulls"),
-    (f"{SEVERAL} --epsilon 1", "--questions to be a file that can be read (No such file"),
-    (f"{SEVERAL.replace('questions.json', 'colors.txt')} --epsilon 1", "a file of JSON ("),
-    ("run answers.csv --epsilon 1 --categories a,b", "--categories needs --column"),
-    ("run answers.csv --epsilon 1 --drop-nulls", "--drop-nulls needs --column or --columns"),
-    (f"{COLOR} --plan .", "a file that can be read, got --plan ."),
-    (f"{COLOR} --plan missing.json", "a file that can be read, got --plan missing.json"),
-    (f"{COLOR} --plan answers.csv", "plan"),
-    (f"{COLOR} --epsilon 1 --honest-fraction 2", "--honest-fraction"),
-    (f"{COLOR} --epsilon 0", "--epsilon > 0"),
-    (f"{COLOR} --epsilon 1 --top 5", "--top needs --open"),
-    (f"{COLOR} --epsilon 1 --open --categories red,green", "leave out --categories"),
-    (f"{COLOR} --open", "--open needs --epsilon"),
-    ("run answers.parquet --column age --open --epsilon 1", "a --column of text"),
-    (f"{COLOR} --epsilon 1 --open --messages-cap 0.5", "messages"),
-    (f"{COLOR} --epsilon 1 --open --top 0", "top"),
-    (f"{COLOR} --epsilon 1 --messages-cap 0.5", "--messages-cap >= 1"),
-    (
-        f"{COLOR} --epsilon 1 --messages-cap 1 --choose dummies",
-        "--messages-cap = 1 excludes dummies",
-    ),
-    (f"{AGES} --bounds 0,99 --choose no", "gaussian"),
-    (f"{COLOR} --epsilon 0.1 --messages-cap 1.001 --choose dummies", "over the cap of 1.001"),
-    (f"{COLOR} --epsilon 0.01 --choose sparse", "it takes n >= "),
-    (f"{COLOR} --epsilon 1 --choose nothing", "one of"),
-    (f"{COLOR} --randomizer grr --local-epsilon 1 --choose dummies", "leave out --choose"),
-    (f"{COLOR} --plan plan.json --messages-cap 2", "what devices run: leave out --messages-cap"),
-    (f"{AGES} --bins 1 --bounds 0,100", "2 <= --bins"),
-    (f"{AGES} --bins 20", "public --bounds"),
-    (f"{AGES} --bins ten --bounds 0,100", "'month', got --bins ten"),
-    (f"{AGES} --bins 0,10,5 --bounds 0,10", "rising edges"),
-    (f"{AGES} --bins 0,nan,50", "rising edges"),
-    (f"{AGES} --bins 0,10,20 --bounds 0,100", "cover the bounds from 0 to 100"),
-    (f"{AGES} --bins 20 --bounds 100,0", "the lower one first"),
-    (f"{AGES} --bins 20 --bounds 0,100 --quantiles 0.5,1", "between 0 and 1"),
-    (f"{AGES} --bins 20 --bounds 0,100 --quantiles half", "a finite number"),
-    (f"{AGES} --bins 20 --bounds 0,100 --ranges 20-39", "20..65"),
-    (f"{AGES} --bins 20 --bounds 0,100 --ranges 20..39", "the nearest is 20 to below 40"),
-    (f"{AGES} --bins 20 --bounds 0,100 --categories 1,2", "leave out --categories"),
-    (f"{AGES} --bounds 0,100 --categories 1,2", "leave out --categories"),
-    (f"{AGES} --bounds 0,100 --quantiles 0.5", "--quantiles needs --bins"),
-    (f"{AGES} --bounds 2026-01-01,2026-04-30", "(dates need --bins, such as month)"),
-    (f"{AGES} --bins 20 --bounds 0,100 --ranges 60..20", "the lower one first, got --ranges 60"),
-    (f"{AGES} --bins 20 --bounds 0,100 --quantiles 50", "got --quantiles 50.0"),
-    (f"{COLOR} --epsilon 1 --each", "--each needs --questions: several questions"),
-    (f"{COLOR} --epsilon 1 --open --bins 3", "leave out --bins"),
-    ("run answers.csv --column colour --epsilon 1", "did you mean color?"),
-    (f"{COLOR} --epsilon 1 --person colour", "did you mean color?), got --person colour"),
-    (f"{COLOR} --epsilon 1 --format jsonl", "as JSON lines (InternalError(TapeError) at"),
-    (f"{COLOR} --epsilon 1 --format parquet", "got FILE answers.csv"),
-    ("run missing.csv --column color --epsilon 1", "an existing file"),
-    ("run colors.txt --column color --epsilon 1", "a file whose name ends in"),
-    (f"{COLOR} --epsilon 1 --report nowhere/out.html", "no directory nowhere"),
-    (f"{COLOR} --epsilon 1 --report out.html --csv answers.csv", "it is the input"),
-    (f"{COLOR} --epsilon 1 --report out.pdf", "--report to be a .html or .htm file, got out.pdf"),
-    (f"{COLOR} --epsilon 1 --report out", "--report to be a .html or .htm file, got out"),
-    (f"{COLOR} --epsilon 1 --report out.html --csv out.xlsx", "--csv to be a .csv file"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSALS)
-def test_refusals_leave_everything_as_it_was(run, desk, before, words, said):
-    outputs = "" if "--report" in words else "--report out.html --csv out.csv"
-    assert said in run(words, outputs).refusal()
-    assert {path.name: path.read_bytes() for path in desk.iterdir()} == before
 
 
 def test_spark_is_an_extra(run, monkeypatch):

@@ -138,28 +138,3 @@ def test_a_plot_of_every_kind_of_sampling(run, tmp_path):
     run("sgd --n 1000 --noise 10 --sampling fixed --plot", str(path), "--json").json()
     assert path.stat().st_size > 5000
     assert path.read_text(encoding="utf-8").startswith("<?xml")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--noise 1", "--n is missing"),
-        ("--n 100", "not none of them: --noise to get ε, --epsilon to get the noise"),
-        (
-            "--n 100 --noise 1 --epsilon 1",
-            "give one of --noise and --epsilon, not --noise and --epsilon",
-        ),
-        ("--n 100 --noise 0", "expected --noise > 0 and finite, got --noise 0"),
-        ("--n 100 --noise -1", "expected --noise > 0"),
-        ("--n 100 --epsilon 70", "--epsilon <= 50"),
-        ("--n 100 --noise 2 --batch 200", "--batch <= n = 100 examples, got --batch 200"),
-        ("--n 100 --noise 2 --batch 7", "--batch to divide n = 100, or --drop-last: 2 examples"),
-        ("--n 100 --noise 2 --delta 1", "0 < --delta < 1"),
-        ("--n 100 --noise 2 --epochs 0", "1 <= --epochs"),
-        ("--n 0 --noise 2", "1 <= --n"),
-        ("--n 100 --noise 2 --plot here.txt", "--plot to be a .svg or .png"),
-        ("--n 100 --noise 2 --plot nowhere/here.png", "there is no directory"),
-    ],
-)
-def test_refusals(run, options, said):
-    assert said in run("sgd", options).refusal()

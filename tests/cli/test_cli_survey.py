@@ -333,38 +333,6 @@ def test_what_is_missing_is_named(run, option):
     assert f"--{option} is missing" in run(" ".join(words[:place] + words[place + 2 :])).refusal()
 
 
-REFUSED = [
-    ("--bounds 0,1", "give one of --categories, --bounds and --questions"),
-    ("--max-age soon", "a time such as 7d"),
-    ("--starts tomorrow", "a date such as 2030-01-31"),
-    ("--suite rot13", "x25519-aes128gcm"),
-    ("--small burn", "carry, expire"),
-    ("--target 400", "--target >= minimum=500"),
-    ("--days 0", "later than"),
-    ("--dishonest 0.1", "a number of people such as 0 or 25, not a fraction, got '0.1'"),
-    ("--dishonest 10%", "a number of people such as 0 or 25, not a fraction, got '10%'"),
-    ("--dishonest 500", "nobody can hide"),
-    ("--admission invited", "--entitled is missing: the number of people who are invited"),
-    ("--admission open --entitled 700", "an open survey: leave out --entitled"),
-    ("--entitled 499", "a --minimum of at most the 499 reports that people invited may send"),
-    ("--entitled 700 --dishonest 700", "fewer than entitled=700"),
-    ("--reports-per-person 501", "nobody can hide 501 reports"),
-    ("--shuffler http://shuffler.example", "an https address"),
-    ("--analyzer-key nowhere", "64 hexadecimal digits, or a file"),
-    ("--randomizer nothing", "got --randomizer nothing"),
-    ("--randomizer duchi", "one of"),
-    ("--out nowhere/survey.json", "no directory nowhere"),
-    ("--out survey.html", "--out to be a .json file, got survey.html"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSED)
-def test_refusals(run, words, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert said in run(NEW, words).refusal()
-    assert list(tmp_path.iterdir()) == []
-
-
 QUESTIONS = [
     {
         "kind": "choice",

@@ -11,60 +11,22 @@ import polars as pl
 import pytest
 
 import command_kit
+from cli import desks
+from cli.desks import PEOPLE
 from shoal import Choice, Find, Limits, Number, randomness, testing
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.testing import Simulations, Study, Way, ranks, rates
 from shoal.testing.study import sensitivity
 
-LABELS = np.array(list("abcdefgh"))
-SKEWED = np.array([8, 7, 6, 5, 4, 3, 2, 1]) / 36
-PEOPLE = 6000
 BASE = "--column c --distance 0.1 --epsilon 1 --simulations 199 --seed 1 --coin private"
-
-
-def reference(path, values, heading="answer,probability"):
-    lines = [f"{label},{value}" for label, value in values.items()]
-    path.write_text("\n".join([heading, *lines]) + "\n")
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Made-up tables: everybody's answers are fixed, so that only reports are drawn."""
     place = tmp_path_factory.mktemp("desk")
-    even = np.tile(LABELS, PEOPLE // 8)
-    skewed = np.repeat(LABELS, np.diff(np.rint(PEOPLE * np.cumsum([0, *SKEWED])).astype(int)))
-    group = np.repeat(["old", "young"], PEOPLE // 2)
-    pl.DataFrame({"c": even, "group": group}).write_csv(place / "even.csv")
-    pl.DataFrame({"c": even, "group": group}).write_parquet(place / "even.parquet")
-    pl.DataFrame({"c": skewed, "three": np.resize(["x", "y", "z"], PEOPLE)}).write_csv(
-        place / "skewed.csv"
-    )
-    pl.DataFrame(
-        {"c": np.concatenate([even, skewed]), "of": ["e"] * 6000 + ["s"] * 6000}
-    ).write_csv(place / "both.csv")
-    pl.DataFrame({"c": [*even[:-2], None, None]}).write_csv(place / "gaps.csv")
-    pl.DataFrame({"c": ["a"] * 50}).write_csv(place / "same.csv")
-    for name in ("few_old", "few_new"):
-        pl.DataFrame({"c": ["a", "b"] * 10}).write_csv(place / f"{name}.csv")
-    reference(place / "skewed_law.csv", dict(zip(LABELS, SKEWED, strict=True)))
-    counts = dict(zip(LABELS, (36 * SKEWED).round().astype(int), strict=True))
-    reference(place / "counts.csv", counts, "answer,count")
-    (place / "empty.csv").write_text("")
-    (place / "heading.csv").write_text("answer,probability\n")
-    (place / "bare.csv").write_text("a,0.5\nb,0.5\n")
-    (place / "wide.csv").write_text("answer,p\na,0.5,1\n")
-    reference(place / "negative.csv", {"a": 1.5, "b": -0.5})
-    reference(place / "nan.csv", {"a": "nan", "b": 0.5})
-    reference(place / "words.csv", {"a": "half", "b": 0.5})
-    reference(place / "zeros.csv", {"a": 0, "b": 0})
-    reference(place / "sum.csv", {"a": 0.5, "b": 0.4})
-    reference(place / "one.csv", {"a": 1})
-    reference(place / "sure.csv", {"a": 1, "b": 0})
-    reference(place / "nobody.csv", {"a": 0.5, "": 0.5})
-    reference(place / "few.csv", {"a": 0.5, "b": 0.5})
-    (place / "twice.csv").write_text("answer,p\na,0.5\na,0.5\n")
-    (place / "latin.csv").write_bytes(b"answer,p\n\xe9,1\n")
+    desks.tested(place)
     return place
 
 
@@ -480,93 +442,6 @@ def test_a_study_that_makes_no_sense_is_refused(hypothesis, terms, says):
 
 
 # ----------------------------------------------------------------------------------- the refusals
-
-
-@pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("", "FILE is missing"),
-        ("even.csv --distance 0.1 --epsilon 1", "--column is missing"),
-        ("even.csv --column c --epsilon 1", "--distance is missing"),
-        ("even.csv --column c --distance 0.1", "--epsilon is missing"),
-        ("even.csv --column c --distance 0 --epsilon 1", "0 < --distance < 1, got --distance 0"),
-        ("even.csv --column c --distance 1 --epsilon 1", "0 < --distance < 1, got --distance 1"),
-        ("even.csv --column c --distance 0.95 --epsilon 1", "--distance <= 0.875"),
-        ("even.csv --column c --distance 0.1 --epsilon 0", "--epsilon > 0"),
-        (f"even.csv {BASE} --level 1", "0 < --level < 1"),
-        (f"even.csv {BASE} --delta 0", "0 < --delta < 1"),
-        (f"even.csv {BASE} --honest-fraction 0", "0 < --honest-fraction <= 1"),
-        (f"even.csv {BASE} --level 0.001", "at least 999 --simulations"),
-        (f"even.csv {BASE} --seed -1", "0 <= --seed"),
-        (f"even.csv {BASE} --column d", "one of the columns c, group"),
-        (f"missing.csv {BASE}", "an existing file"),
-        (f"same.csv {BASE}", "at least two different answers"),
-        (f"even.csv {BASE} --categories a,b,c", "has no 'd' (and 4 more)"),
-        (f"even.csv {BASE} --categories a,", "from 2 to 1,000,000 answers, not 1"),
-        (f"even.csv {BASE} --categories a,b,a", "every answer once, got --categories a"),
-        (
-            f"even.csv {BASE} --against missing.csv",
-            "a file that can be read (No such file or directory), got --against",
-        ),
-        (f"even.csv {BASE} --against latin.csv", "a file that can be read"),
-        (
-            f"even.csv {BASE} --against empty.csv",
-            "a heading, and answers with their probabilities below it",
-        ),
-        (f"even.csv {BASE} --against heading.csv", "answers with their probabilities below it"),
-        (f"even.csv {BASE} --against bare.csv", "a heading (answer,probability) on the first line"),
-        (f"even.csv {BASE} --against wide.csv", "on line 2, not 3 cells"),
-        (f"even.csv {BASE} --against negative.csv", "0 or more, on line 3"),
-        (f"even.csv {BASE} --against nan.csv", "0 or more, on line 2"),
-        (f"even.csv {BASE} --against words.csv", "on line 2: 'half'"),
-        (f"even.csv {BASE} --against zeros.csv", "add up to 0"),
-        (f"even.csv {BASE} --against sum.csv", "add up to 0.9"),
-        (f"even.csv {BASE} --against one.csv", "from 2 to 1,000,000 answers, not 1"),
-        (f"even.csv {BASE} --against nobody.csv", "an answer on line 3"),
-        (f"even.csv {BASE} --against twice.csv", "'a' is on lines 2 and 3"),
-        (f"even.csv {BASE} --against few.csv", "has no 'c'"),
-        (f"even.csv {BASE} --against few.csv --categories a,b", "leave out --categories"),
-        (f"even.csv {BASE} --against few.csv --by group", "leave out --by"),
-        (f"even.csv {BASE} --with even.csv --by group", "leave out --by"),
-        (f"even.csv {BASE} --by c", "another column than the one that is collected, got --by c"),
-        (f"skewed.csv {BASE} --by three", "two groups, not 3 different values"),
-        (f"even.csv {BASE} --with skewed.csv --messages-cap 2", "leave out --messages-cap"),
-        (f"even.csv {BASE} --coin private --partitions 4", "no --partitions with private coins"),
-        (f"even.csv {BASE} --coin private --symbols 4", "no --symbols with private coins"),
-        (f"even.csv {BASE} --coin public --symbols 9", "--symbols <= k"),
-        (f"even.csv {BASE} --coin public --symbols 1", "2 <= --symbols"),
-        (f"even.csv {BASE} --coin public --symbols 100", "expected --symbols <= k = 8, got"),
-        (f"even.csv {BASE} --coin public --partitions 0", "expected a whole number --partitions"),
-        (f"even.csv {BASE} --honest-fraction 1e-4", "expected at least one honest person among"),
-        (f"even.csv {BASE} --simulations 1e11", "at most 10,000,000 --simulations"),
-        (f"even.csv {BASE} --level 0.003 --simulations 332", "at least 333 --simulations"),
-        (f"even.csv {BASE} --overlap", "--overlap needs --with or --by"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --overlap", "leave out --overlap"),
-        (f"even.csv {BASE} --coin some", "one of auto, private, public"),
-        (f"even.csv {BASE} --randomizer some", "got --randomizer some"),
-        (f"even.csv {BASE} --messages-cap 0.5", "--messages-cap >= 1"),
-        (f"even.csv {BASE} --n 100", "--n needs --power"),
-        (f"even.csv {BASE} --trials 100", "--trials needs --power"),
-        (f"even.csv {BASE} --plot even.pdf", ".svg or .png"),
-        (f"even.csv {BASE} --plot nowhere/a.png", "there is no directory nowhere"),
-        (
-            "--power --categories a,b,a --distance 0.1 --epsilon 1",
-            "expected --categories with every answer once, got 'a' twice",
-        ),
-        ("--power --distance 0.1 --epsilon 1", "give one of --categories and --against"),
-        ("--power --categories 1 --distance 0.1 --epsilon 1", "from 2 to 1,000,000, got 1"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --column c", "leave out --column"),
-        ("even.csv --power --categories 8 --distance 0.1 --epsilon 1", "leave out FILE"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1e3,x", "got 'x'"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --n 1", "2 <= --n"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --trials 5", "10 <= --trials"),
-        ("--power --categories 8 --distance 0.1 --epsilon 1 --randomizer grr", "--randomizer"),
-        ("--power --categories 3 --distance 0.7 --epsilon 1", "expected --distance <= 0.666667"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_one_line(run, words, said):
-    assert said in run("test", words).refusal()
 
 
 @pytest.mark.usefixtures("desk")

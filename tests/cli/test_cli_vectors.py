@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 
-import numpy as np
-import polars as pl
 import pytest
 
+from cli import desks
+from cli.desks import MEAN
+from cli.desks import VECTORS as ROWS
 from shoal.cli import render
 from shoal.results.charts import Axis, Item
 
-ROWS = 3000
-MEAN = {"x": 1.0, "y": -2.0, "z": 0.5}
 VECTOR = "run rows.csv --columns x,y,z --norm 5"
 
 
 @pytest.fixture(autouse=True)
 def desk(tmp_path, monkeypatch):
-    noise = np.linspace(-0.5, 0.5, ROWS)
-    frame = pl.DataFrame({name: mean + noise for name, mean in MEAN.items()})
-    frame.with_columns(word=pl.lit("a")).write_csv(tmp_path / "rows.csv")
+    desks.vectors(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -86,54 +83,6 @@ def test_options_over_the_cap_are_named(run):
     said = run(f"plan --dimension 3 --epsilon 1 --n {ROWS} --messages-cap 20").stdout
     assert "of length 1" in said
     assert "not split-and-mix-vectors:" in said
-
-
-REFUSALS = [
-    ("run rows.csv --columns x,y,z --epsilon 1", "a --norm with columns"),
-    ("run rows.csv --columns x --norm 1 --epsilon 1", "--column and --bounds"),
-    ("run rows.csv --columns , --norm 1 --epsilon 1", "two --columns or more"),
-    ("run rows.csv --columns x,x --norm 1 --epsilon 1", "each once"),
-    (f"{VECTOR} --column word --epsilon 1", "the coordinates of a vector: leave out --column"),
-    (f"{VECTOR} --bounds 0,1 --epsilon 1", "leave out --bounds"),
-    (f"{VECTOR} --categories a,b --epsilon 1", "leave out --categories"),
-    (f"{VECTOR} --scale 1,5 --epsilon 1", "leave out --scale"),
-    (f"{VECTOR} --by word --epsilon 1", "leave out --by"),
-    (f"{VECTOR} --each --epsilon 1", "--each needs --questions"),
-    (f"{VECTOR} --open --epsilon 1", "leave out --columns and --norm"),
-    (VECTOR, "give one of --epsilon, --randomizer and --plan"),
-    ("run rows.csv --columns x,y --norm 0 --epsilon 1", "--norm > 0"),
-    ("run rows.csv --columns x,y --norm -1 --epsilon 1", "--norm > 0"),
-    ("run rows.csv --columns x,why --norm 1 --epsilon 1", "one of the columns x, y, z, word"),
-    ("run rows.csv --columns x,word --norm 1 --epsilon 1", "got --columns word"),
-    (
-        "run rows.csv --column x --norm 1 --epsilon 1",
-        "--norm needs --columns",
-    ),
-    ("run rows.csv --epsilon 1", "(or --columns for a vector)"),
-    (f"{VECTOR} --randomizer grr --local-epsilon 1", "a --randomizer of vectors, one of privunit"),
-    (
-        "run rows.csv --column x --categories 1,2 --randomizer privunit --local-epsilon 1",
-        "norm for vectors",
-    ),
-    ("plan --epsilon 1 --n 10 --categories 3 --norm 2", "--norm needs --dimension"),
-    ("plan --epsilon 1 --n 10 --dimension 3 --norm 0", "--norm > 0"),
-    *(
-        (f"{words} --norm {norm} --epsilon 1", "a --norm from 1e-100 to 1e+100")
-        for words in ("plan --n 10 --dimension 3", "run rows.csv --columns x,y")
-        for norm in ("1e308", "1e101", "1e-101", "1e-320")
-    ),
-    ("plan --epsilon 1 --n 1e5 --dimension 1e7", "10000000; ask for fewer coord"),
-    (
-        "run rows.csv --questions q.json --randomizer duchi --local-epsilon 1 --each",
-        "--randomizer says what devices run: leave out --each",
-    ),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSALS)
-def test_refusals(run, desk, words, said):
-    assert said in run(words).refusal()
-    assert [path.name for path in desk.iterdir()] == ["rows.csv"]
 
 
 @pytest.mark.parametrize(

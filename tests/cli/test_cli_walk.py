@@ -9,33 +9,18 @@ import numpy as np
 import pytest
 
 import shoal
+from cli import desks
+from cli.desks import PEERS as PEOPLE
 from shoal.network import walk_table
 from shoal.network.account import WalkAccountant, user_epsilons
-from shoal.network.generators import barabasi_albert, random_regular, ring
+from shoal.network.generators import random_regular
 from shoal.network.graph import Graph
 from shoal.network.walk import Walk
-
-PEOPLE = 120
-
-
-def written(path, graph, *more):
-    edges = np.column_stack([graph.rows, graph.neighbours])
-    lines = [f"{u} {v}" for u, v in edges[edges[:, 0] <= edges[:, 1]].tolist()]
-    path.write_text("\n".join([*lines, *more]) + "\n")
-    return path
 
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    written(tmp_path / "regular.txt", random_regular(PEOPLE, 16))
-    written(tmp_path / "hubs.csv", barabasi_albert(80, 3))
-    written(tmp_path / "ring.txt", ring(40))
-    written(tmp_path / "parts.txt", random_regular(30, 8), "100 101", "101 102", "102 100")
-    written(tmp_path / "alone.txt", random_regular(30, 8), "77 77")
-    (tmp_path / "words.txt").write_text("hello\nworld\n")
-    (tmp_path / "half.txt").write_text("1 2\n3\n")
-    (tmp_path / "empty.txt").write_text("# nothing\n")
-    (tmp_path / "broken.npz").write_bytes(b"no archive")
+    desks.graphs(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -200,48 +185,6 @@ def test_npz_is_read(run, desk):
     assert run("walk graph.npz --rounds 6 --json").json()["graph"]["edges"] == 120
     np.savez(desk / "more.npz", edges=edges, n=31)
     assert "node 30 of more.npz has no neighbour" in run("walk more.npz").refusal()
-
-
-REFUSED = [
-    ("walk", "GRAPH is missing"),
-    ("walk regular.txt --n 30", "--n needs --overlay"),
-    ("walk nowhere.txt", "a file that exists"),
-    ("walk words.txt", "two whole numbers a line"),
-    ("walk half.txt", "two whole numbers a line"),
-    ("walk empty.txt", "at least one edge"),
-    ("walk broken.npz", "a graph file with arrays"),
-    ("walk parts.txt", "has 2 components that no report can leave: give --largest-component"),
-    ("walk alone.txt", "node 77 of alone.txt has no neighbour"),
-    ("walk ring.txt", "bipartite"),
-    ("walk ring.txt", "give --lazy"),
-    ("walk regular.txt --rounds -3", "1 <= --rounds"),
-    ("walk regular.txt --rounds 0", "1 <= --rounds"),
-    ("walk regular.txt --rounds 3 --epsilon 1", "leave out --epsilon"),
-    ("walk regular.txt --epsilon 0.05", "whose epsilon is 0.46"),
-    ("walk regular.txt --epsilon -1", "--epsilon > 0"),
-    ("walk regular.txt --delta 0", "0 < --delta < 1"),
-    ("walk regular.txt --local-epsilon 0", "--local-epsilon > 0"),
-    ("walk regular.txt --k 3", "--k needs --randomizer"),
-    ("walk regular.txt --randomizer gr --k 3", "did you mean grr?"),
-    ("walk regular.txt --offline 1", "0 <= --offline < 1"),
-    ("walk regular.txt --collusion 1 --rounds 2", "0 <= --collusion < 1"),
-    ("walk regular.txt --collusion 0.1", "--rounds is missing"),
-    ("walk regular.txt --collusion 0.1 --submit single --rounds 2", "one at a time"),
-    ("walk regular.txt --view traffic --epsilon 0.5", "leave out --epsilon"),
-    ("walk regular.txt --view traffic --rounds 2 --offline 0.1", "leave out --offline"),
-    ("walk regular.txt --view traffic --rounds 2 --user 999", "a node of regular.txt"),
-    ("walk regular.txt --user 3", "--user needs --view traffic"),
-    ("walk regular.txt --lazy --kind metropolis", "not both"),
-    ("walk regular.txt --rounds 2 --plot walk.pdf", "a .svg or .png file"),
-    ("walk regular.txt --rounds 2 --plot nowhere/walk.png", "no directory nowhere"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSED)
-def test_refusals(run, desk, words, said):
-    before = sorted(path.name for path in desk.iterdir())
-    assert said in run(words).refusal()
-    assert sorted(path.name for path in desk.iterdir()) == before
 
 
 @pytest.mark.usefixtures("desk")
