@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from shoal import Limits
-from shoal.testing import Hypothesis, closeness, design, identity, uniformity
+from shoal.testing import Hypothesis, decide, design
 
 PEOPLE = 20_000
-PRICE = {"epsilon": 0.5, "delta": 1e-6, "distance": 0.05}
+DISTANCE, PRICE = 0.05, {"epsilon": 0.5, "delta": 1e-6}
 
 
 def main() -> None:
@@ -18,10 +18,12 @@ def main() -> None:
     thought = np.repeat(np.arange(10), np.rint(PEOPLE * chances).astype(np.int64))
     dealt = np.arange(PEOPLE) % 10
 
-    print("thought of, uniform?", uniformity(thought, k=10, **PRICE))
-    print("dealt, uniform?", uniformity(dealt, k=10, **PRICE))
-    print("thought of, as expected?", identity(thought, reference=chances, **PRICE))
-    found = closeness(thought, dealt, k=10, **PRICE)
+    even = Hypothesis(k=10, distance=DISTANCE)
+    as_expected = Hypothesis(reference=chances, distance=DISTANCE)
+    print("thought of, uniform?", decide(even, thought, **PRICE))
+    print("dealt, uniform?", decide(even, dealt, **PRICE))
+    print("thought of, as expected?", decide(as_expected, thought, **PRICE))
+    found = decide(even, thought, dealt, **PRICE)
     print("thought of like dealt?", found)
     kept = found.guarantee
     print(f"each costs epsilon = {kept.epsilon:.3f} at delta = {kept.delta:g}, by {kept.theorem}\n")

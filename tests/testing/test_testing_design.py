@@ -128,7 +128,7 @@ def test_a_distance_that_cannot_be_told_is_refused_with_the_number_needed():
     there = testing.design(close, n=needed, epsilon=0.5, way=private)
     assert there.option(found.recommended.name).power == pytest.approx(0.95, abs=0.005)
     with pytest.raises(shoal.UnreachableTargetError, match="people are needed"):
-        testing.uniformity(np.arange(2000) % 256, k=256, epsilon=0.5, distance=0.02, way=private)
+        testing.decide(close, np.arange(2000) % 256, epsilon=0.5, way=private)
 
 
 @pytest.mark.slow

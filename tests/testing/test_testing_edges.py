@@ -130,9 +130,9 @@ def test_a_small_level_has_more_simulations_by_itself():
     assert made.decide(even, Simulations(seed=1)).simulations == 9999
     assert made.compare(even, even, Simulations(seed=1)).simulations == 9999
     assert made.null(Simulations(seed=1)).size == 9999
-    asked = {"k": 4, "epsilon": 1.0, "distance": 0.3, "level": 0.02, "way": Way("private")}
-    source = randomness.simulated(1)
-    assert testing.uniformity(np.arange(300) % 4, **asked, randomness=source).simulations == 4999
+    asked = {"epsilon": 1.0, "way": Way("private"), "randomness": randomness.simulated(1)}
+    tested = Hypothesis(k=4, distance=0.3, level=0.02)
+    assert testing.decide(tested, np.arange(300) % 4, **asked).simulations == 4999
 
 
 def test_simulations_have_a_most_and_a_fewest():

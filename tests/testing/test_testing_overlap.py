@@ -14,29 +14,32 @@ from shoal.testing.tester import APART, TWICE
 # Few people and two answers: quick to compose.
 K, DELTA = 2, 0.01
 TERMS = {"epsilon": 1.0, "delta": DELTA, "way": Way(randomizer="grr")}
-ASKED = {"k": K, "distance": 0.4, **TERMS}
 ONE, TWO = np.arange(20) % K, np.arange(30) % K
 SEED = Simulations(seed=1)
 
 
-def compared(**changes):
-    simulated = randomness.simulated(1)
-    return testing.closeness(ONE, TWO, **ASKED, **changes, simulations=SEED, randomness=simulated)
+def of_two_answers(**batches):
+    return Hypothesis(k=K, distance=0.4, **batches)
+
+
+def compared(**batches):
+    seeds = {"simulations": SEED, "randomness": randomness.simulated(1)}
+    return testing.decide(of_two_answers(**batches), ONE, TWO, **TERMS, **seeds)
 
 
 def designed(**batches):
-    return testing.design(Hypothesis(k=K, distance=0.4, **batches), n=20, **TERMS)
+    return testing.design(of_two_answers(**batches), n=20, **TERMS)
 
 
 def test_closeness_assumes_that_nobody_is_in_both_groups():
     assert APART in compared().guarantee.assumptions
     assert APART in designed(closeness=True).tester().guarantee.assumptions
-    one = testing.uniformity(ONE, **ASKED, simulations=SEED)
+    one = testing.decide(of_two_answers(), ONE, **TERMS, simulations=SEED)
     assert APART not in one.guarantee.assumptions
 
 
 def test_two_reports_of_one_person_cost_no_more_than_asked():
-    apart, both = compared(), compared(overlapping=True)
+    apart, both = compared(), compared(closeness=True, overlapping=True)
     found = both.guarantee
     assert found.epsilon <= 1.0
     assert found.rounds == 2

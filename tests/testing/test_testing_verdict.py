@@ -13,10 +13,11 @@ from shoal.testing import Hypothesis, Simulations, Way
 from shoal.values import Batch, Counts
 
 K, N = 32, 6000
-ASKED = {"epsilon": 1.0, "distance": 0.15}
 EVEN = np.arange(N) % K
 TILTED = np.arange(N) % (3 * K // 4)  # a quarter of the answers is never given
 ZIPF = (1 / np.arange(1, K + 1)) / (1 / np.arange(1, K + 1)).sum()
+UNIFORM = Hypothesis(k=K, distance=0.15)
+AS_ZIPF = Hypothesis(reference=ZIPF, distance=0.15)
 
 
 SEED = Simulations(seed=1)
@@ -37,9 +38,9 @@ def source():
     ],
 )
 def test_uniformity_from_answers_to_verdict(how):
-    asked = {**ASKED, **how, "k": K, "simulations": SEED, "randomness": source()}
-    even = testing.uniformity(EVEN, **asked)
-    tilted = testing.uniformity(TILTED, **asked)
+    asked = {"epsilon": 1.0, **how, "simulations": SEED, "randomness": source()}
+    even = testing.decide(UNIFORM, EVEN, **asked)
+    tilted = testing.decide(UNIFORM, TILTED, **asked)
     assert tilted.rejected
     assert tilted.p_value < 0.01
     assert tilted.statistic > tilted.threshold
@@ -52,25 +53,28 @@ def test_uniformity_from_answers_to_verdict(how):
 
 def test_a_simulation_draws_its_public_coins_too():
     """Else it could not be repeated: some partitions hide a departure that most others show."""
-    asked = {**ASKED, "k": K, "way": Way("public"), "simulations": Simulations(99, seed=1)}
-    once, again, other = (
-        testing.uniformity(TILTED, **asked, randomness=randomness.simulated(number))
-        for number in (1, 1, 2)
-    )
+
+    def seeded(number, *answers):
+        return testing.decide(
+            UNIFORM,
+            *answers,
+            epsilon=1.0,
+            way=Way("public"),
+            simulations=Simulations(99, seed=1),
+            randomness=randomness.simulated(number),
+        )
+
+    once, again, other = (seeded(number, TILTED) for number in (1, 1, 2))
     assert once == again
     assert once.device.coins != other.device.coins
-    pairs = [
-        testing.closeness(EVEN, TILTED, **asked, randomness=randomness.simulated(1))
-        for _ in range(2)
-    ]
-    assert pairs[0] == pairs[1]
+    assert seeded(1, EVEN, TILTED) == seeded(1, EVEN, TILTED)
 
 
 def test_identity_from_answers_to_verdict():
     generator = randomness.simulator(4)
-    asked = {**ASKED, "reference": ZIPF, "simulations": SEED, "randomness": source()}
-    same = testing.identity(generator.choice(K, size=N, p=ZIPF), **asked)
-    other = testing.identity(EVEN, **asked)
+    asked = {"epsilon": 1.0, "simulations": SEED, "randomness": source()}
+    same = testing.decide(AS_ZIPF, generator.choice(K, size=N, p=ZIPF), **asked)
+    other = testing.decide(AS_ZIPF, EVEN, **asked)
     assert not same.rejected
     assert other.rejected
     assert same.kind == "identity"
@@ -80,9 +84,9 @@ def test_identity_from_answers_to_verdict():
 def test_closeness_from_answers_to_verdict():
     generator = randomness.simulator(4)
     one, two = (generator.choice(K, size=size, p=ZIPF) for size in (N, N // 2))
-    asked = {**ASKED, "k": K, "simulations": SEED, "randomness": source()}
-    alike = testing.closeness(one, two, **asked)
-    apart = testing.closeness(one, EVEN, **asked)
+    asked = {"epsilon": 1.0, "simulations": SEED, "randomness": source()}
+    alike = testing.decide(UNIFORM, one, two, **asked)
+    apart = testing.decide(UNIFORM, one, EVEN, **asked)
     assert not alike.rejected
     assert apart.rejected
     assert alike.sizes == (N, N // 2)
@@ -199,9 +203,16 @@ def test_counts_that_no_device_gives_are_refused(counts, says):
 )
 def test_what_are_no_answers_is_refused(values, says):
     with pytest.raises(shoal.InvalidArgumentError, match=says):
-        testing.uniformity(values, k=K, **ASKED)
+        testing.decide(UNIFORM, values, epsilon=1.0)
     with pytest.raises(shoal.InvalidArgumentError, match=says):
-        testing.closeness(EVEN, values, k=K, **ASKED)
+        testing.decide(UNIFORM, EVEN, values, epsilon=1.0)
+
+
+def test_one_group_or_two_are_judged():
+    together = Hypothesis(k=K, distance=0.15, closeness=True)
+    for tested, groups in ((UNIFORM, ()), (UNIFORM, (EVEN,) * 3), (together, (EVEN,))):
+        with pytest.raises(shoal.InvalidArgumentError, match="group"):
+            testing.decide(tested, *groups, epsilon=1.0)
 
 
 def test_messages_that_nobody_sends_are_refused():

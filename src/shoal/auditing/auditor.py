@@ -22,7 +22,7 @@ from shoal.accounting.amplification import amplify
 from shoal.accounting.devices import HasLaw, HasProfile, privacy_of
 from shoal.accounting.law import BlanketLaw
 from shoal.auditing import statistics, subjects
-from shoal.auditing.hints import Hints, OfMechanism
+from shoal.auditing.hints import Hints
 from shoal.auditing.limits import coin_bounds
 from shoal.auditing.result import Audit, Evidence, Histogram
 from shoal.auditing.statistics import Knowledge, Statistic
@@ -191,8 +191,8 @@ def _described(device: object) -> object | None:
 def _hints(declared: object) -> Hints:
     """What is known beside the law."""
     if isinstance(declared, Mechanism):
-        return OfMechanism(declared)
-    return declared if isinstance(declared, Hints) else Hints()
+        return Hints.of(declared)
+    return declared.hints if isinstance(declared, Listed) else Hints()
 
 
 # ----------------------------------------------------------------------------------- the claims
@@ -253,13 +253,13 @@ def _screened(
     A table that is drawn from by Shoal is taken at its word. Somebody's code, and a mechanism with
     more answers than are tried, runs by itself on many of them.
     """
-    inputs, table = known.trial_inputs(), isinstance(known, Listed)
-    few = MOST_INPUTS if table else _FEW
-    if isinstance(known, Listed) and len(known.rows) > MOST_INPUTS:
-        apart = farthest(known.rows, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
+    inputs, table = known.trial_inputs(), known.table
+    few = _FEW if table is None else MOST_INPUTS
+    if table is not None and len(table) > MOST_INPUTS:
+        apart = farthest(table, n=n, most=MOST_INPUTS if own else MOST_INPUTS // 2)
         if own:
-            return tuple(sorted(apart)), len(known.rows)
-    elif table or len(inputs) <= few:
+            return tuple(sorted(apart)), len(table)
+    elif table is not None or len(inputs) <= few:
         return inputs, len(inputs)
     else:
         apart = known.far_apart()

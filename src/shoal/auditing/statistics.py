@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.auditing import messages
-from shoal.auditing.hints import Hints, OfMechanism
+from shoal.auditing.hints import Hints
 from shoal.auditing.messages import Coder, Codes, Raw
 from shoal.auditing.subjects import Collection, DataSet, Neighbours, Sampler, Subject, Transcripts
 from shoal.values import Array, Batch
@@ -171,7 +171,7 @@ def promising(
         yield Statistic("number of messages", lambda seen: seen.sizes.astype(np.float64))
         yield from _weighted_counts(known, first, second)
         if isinstance(subject, Collection):
-            yield from _estimates(OfMechanism(subject.device), known, pair)
+            yield from _estimates(Hints.of(subject.device), known, pair)
 
 
 def _positions(

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -303,7 +303,7 @@ class Collection(_Devices):
         return reports if isinstance(reports, Envelopes) else as_messages(reports)
 
 
-class Listed(Hints):
+class Listed:
     """A randomizer that is nothing but its table R[x, y]; data are the numbers of its rows.
 
     Entries are whole numbers over 2^53, off by less than 2^-53.
@@ -313,7 +313,6 @@ class Listed(Hints):
 
     def __init__(self, table: npt.ArrayLike) -> None:
         self.rows = tables.validated(table, local_epsilon=None)
-        self.outputs = int(self.rows.shape[1])
         ends = np.floor(np.cumsum(self.rows, axis=1) * 2.0**_WEIGHT_BITS).astype(np.uint64)
         ends[:, -1] = 1 << _WEIGHT_BITS
         self._ends = ends
@@ -325,21 +324,21 @@ class Listed(Hints):
         ratio = math.inf if not sure else float(np.log(largest[seen] / least[seen]).max())
         self.local_epsilon = ratio
 
-    def trial_inputs(self) -> tuple[Hashable, ...]:
-        """The numbers of rows."""
-        return some_answers(len(self.rows))
-
-    def check_input(self, value: Hashable) -> None:
-        """Refuse what is no number of a row."""
-        Cells(len(self.rows)).check(value)
+    @property
+    def hints(self) -> Hints:
+        """Everything that its table says: its inputs are the numbers of the rows."""
+        return Hints(
+            outputs=int(self.rows.shape[1]),
+            local_epsilon=self.local_epsilon,
+            table=self.rows,
+            trial_inputs=partial(some_answers, len(self.rows)),
+            check_input=Cells(len(self.rows)).check,
+            probabilities=lambda inputs: self.rows[np.array(inputs, dtype=np.intp)],
+        )
 
     def law(self) -> BlanketLaw:
         """That of its table."""
         return BlanketLaw.from_table(self.rows)
-
-    def probabilities(self, inputs: Sequence[Any]) -> Array:
-        """The rows themselves."""
-        return self.rows[np.array(inputs, dtype=np.intp)]
 
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness) -> Raw:
         """One output's number per row's number."""

@@ -1,12 +1,11 @@
 """Tests whether everybody's answers have the distribution expected, under shuffle privacy.
 
-People's answers are one of k. :func:`uniformity` asks whether all answers are equally likely,
-:func:`identity` whether they have the probabilities of a public reference, :func:`closeness`
-whether two groups answer alike. Each runs the whole way from answers to a :class:`Verdict`; in a
-real collection :func:`design` chooses the device and the coin for a :class:`Hypothesis`
-beforehand, every device runs it, and :meth:`Tester.decide` judges the shuffled batch. :func:`run`
-tests a column of a table, :func:`compare` two groups of its rows or two tables, and a
-:class:`Study` measures how the power grows with the number of people.
+People's answers are one of k. A :class:`Hypothesis` says that all are equally likely, that they
+have the probabilities of a public reference, or that two groups answer alike. :func:`decide` runs
+the whole way from answers to a :class:`Verdict`; in a real collection :func:`design` chooses the
+device and the coin beforehand, every device runs it, and :meth:`Tester.decide` judges the
+shuffled batch. :func:`run` tests a column of a table, :func:`compare` two groups of its rows or
+two tables, and a :class:`Study` measures how the power grows with the number of people.
 
 Private coins: every device draws its own noise. Public coins: the answers are first sorted into the
 bins of random partitions that everybody knows, which lets a larger part of a departure survive the
@@ -17,9 +16,7 @@ few points.
 
 from shoal.testing import rates as rates
 from shoal.testing.answers import read_reference as read_reference
-from shoal.testing.arrays import closeness as closeness
-from shoal.testing.arrays import identity as identity
-from shoal.testing.arrays import uniformity as uniformity
+from shoal.testing.arrays import decide as decide
 from shoal.testing.designing import Design as Design
 from shoal.testing.designing import Option as Option
 from shoal.testing.designing import design as design

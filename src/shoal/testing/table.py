@@ -21,7 +21,7 @@ from shoal.questions.settled import GIVE_LIST, PUBLIC_LIST, PUBLIC_NULLS, Lookup
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits
 from shoal.randomness import simulator, source
 from shoal.testing.answers import AnswerList, read_reference, require_list
-from shoal.testing.arrays import decided
+from shoal.testing.arrays import verdict_on
 from shoal.testing.designing import Design, designed, with_coins
 from shoal.testing.hypothesis import LEVEL, Hypothesis
 from shoal.testing.ranks import ENOUGH, Simulations
@@ -306,7 +306,7 @@ def _tested(
     counts = _collected(tester, people, progress)
     seed = simulations.seed
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
-    verdict = decided(tester, counts, replace(simulations, seed=seed))
+    verdict = verdict_on(tester, counts, replace(simulations, seed=seed))
     stated, public, listed = verdict.guarantee, people.public, people.answers.notes
     assumptions = (people.assumed.get(text, text) for text in stated.assumptions)
     guarantee = replace(stated, assumptions=(*assumptions, *public))

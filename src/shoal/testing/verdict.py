@@ -25,7 +25,7 @@ _WORDS = {
 class Verdict:
     """Whether the hypothesis is rejected, and how surely a departure would have been noticed.
 
-    :func:`shoal.testing.uniformity`, ``identity`` and ``closeness`` return it.
+    :func:`shoal.testing.decide` returns it.
 
     Attributes:
         kind: "uniformity", "identity" or "closeness".
