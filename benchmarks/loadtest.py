@@ -28,10 +28,10 @@ import numpy as np
 import typer
 
 from shoal import checks, randomness
-from shoal.cli.app import RefusedError, printable
+from shoal.cli.app import printable
 from shoal.cli.options import BareOptions, command, option
 from shoal.cli.render import console, print_json, table, working
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.errors import InvalidArgumentError, RefusedError, ShoalError
 from shoal.explain.document import Row, Table
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.outbox import Route

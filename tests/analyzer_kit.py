@@ -20,7 +20,7 @@ from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import READY
 from shoal.service.batch_file import BatchHeader
 from shoal.service.clock import ManualClock
-from shoal.service.errors import AlreadyCollectedError
+from shoal.service.errors import already_collected
 from shoal.service.opening import Pool
 from shoal.service.survey import Batches, Party
 from shoal.service.wire import Wire
@@ -142,7 +142,7 @@ class Shuffler:
         self._tell("fetch", batch, request)
         recorded = self.path(batch).with_suffix(".request")
         if recorded.exists() and recorded.read_text() != request:
-            raise AlreadyCollectedError(batch)
+            raise already_collected(batch)
         recorded.write_text(request)
         data = self.path(batch).read_bytes()
         yield (data[start : start + 1000] for start in range(0, len(data), 1000))

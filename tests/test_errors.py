@@ -8,14 +8,13 @@ import pickle
 import pytest
 
 import shoal
-from shoal.cli.options import RefusedError
+from shoal.errors import RefusedError
 from shoal.learning import Logistic
 from shoal.mechanisms.prefixes import Alphabet
-from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError
+from shoal.sealing.errors import MalformedError, NotOpenableError
 
 ERRORS = [
     shoal.InvalidArgumentError("k", 1, "k >= 2"),
-    shoal.InvalidTableError("table", [[1.0]], "rows that sum to 1"),
     shoal.InvalidTypeError("randomizer", "ndarray of shape (2, 2)", "a randomizer"),
     shoal.OutOfRegimeError("a bound", "n >= 10", {"n": 3, "delta": 1e-6}, "another"),
     shoal.UnreachableTargetError("epsilon=1", "too few people", "ask more"),
@@ -24,9 +23,9 @@ ERRORS = [
     shoal.EngineError("Spark", "no Java", "install one"),
     shoal.MissingExtraError("walking", "network"),
     NotOpenableError(),
-    FramingError(7, "8 bytes"),
     MalformedError("a key", "32 bytes"),
     RefusedError("--n is missing"),
+    RefusedError("cannot use DIR", "it is a file", "name a directory"),
 ]
 
 

@@ -33,7 +33,6 @@ PUBLIC = [
     "HadamardResponse",
     "HashedDummies",
     "InvalidArgumentError",
-    "InvalidTableError",
     "InvalidTypeError",
     "Laplace",
     "LeanHistogram",

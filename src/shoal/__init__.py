@@ -26,7 +26,7 @@ _HOMES = {
         "accounting.profile": "PrivacyProfile",
         "auditing.auditor": "audit",
         "engines.shuffling": "shuffle",
-        "errors": "EngineError InvalidArgumentError InvalidTableError InvalidTypeError "
+        "errors": "EngineError InvalidArgumentError InvalidTypeError "
         "MissingExtraError OutOfRegimeError PrecisionError ShoalError UncertifiedError "
         "UnreachableTargetError",
         "open_answers": "heavy_hitters",

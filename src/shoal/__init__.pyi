@@ -10,7 +10,6 @@ from shoal.auditing.auditor import audit as audit
 from shoal.engines.shuffling import shuffle as shuffle
 from shoal.errors import EngineError as EngineError
 from shoal.errors import InvalidArgumentError as InvalidArgumentError
-from shoal.errors import InvalidTableError as InvalidTableError
 from shoal.errors import InvalidTypeError as InvalidTypeError
 from shoal.errors import MissingExtraError as MissingExtraError
 from shoal.errors import OutOfRegimeError as OutOfRegimeError

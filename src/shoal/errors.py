@@ -4,14 +4,14 @@
 
     ShoalError
     ├── InvalidArgumentError (ValueError)      one argument is not acceptable
-    │   ├── InvalidTableError                  a randomizer table or a law is not one
     │   └── InvalidTypeError (TypeError)       an argument is another kind of thing altogether
     ├── OutOfRegimeError (ValueError)          a published bound does not cover these parameters
     ├── UnreachableTargetError (ValueError)    no setting reaches the target asked for
     ├── PrecisionError (ArithmeticError)       the answer is below what the method can certify
     ├── UncertifiedError (ArithmeticError)     a computation overflowed, and proves nothing
     ├── EngineError (RuntimeError)             a cluster cannot do, or did not finish, its work
-    └── MissingExtraError (ImportError)        an optional dependency is not installed
+    ├── MissingExtraError (ImportError)        an optional dependency is not installed
+    └── RefusedError                           a file, a directory or options that cannot be used
 
 Each carries the values it speaks about, and its one-line message says what to do. All of them
 survive pickling, so that what is raised in another process is raised here with its values.
@@ -64,23 +64,6 @@ class InvalidArgumentError(ShoalError, ValueError):
         self.value = value
         self.expected = expected
         super().__init__(f"expected {expected}, got {name}={value!r}")
-
-
-class InvalidTableError(InvalidArgumentError):
-    """A table of probabilities, or a blanket law, that is not one.
-
-    Attributes:
-        name: What is wrong: the table, one of its rows or entries, the atoms.
-        value: What it was.
-        expected: What it has to be.
-
-    Example:
-        >>> import shoal
-        >>> shoal.BlanketLaw.from_table([[0.5, 0.5], [0.9, 0.2]])
-        Traceback (most recent call last):
-            ...
-        shoal.errors.InvalidTableError: expected every row of the table to sum to 1, got ...
-    """
 
 
 class InvalidTypeError(InvalidArgumentError, TypeError):
@@ -238,6 +221,27 @@ class MissingExtraError(ShoalError, ImportError):
         self.extra = extra
         names = ", ".join(map(_name, missing_requirements(extra))) or f"the extra {extra}"
         super().__init__(f"{feature} needs {names}: {install_command(extra)}")
+
+
+class RefusedError(ShoalError):
+    """What a command was asked to do cannot be done as things are; nothing was changed.
+
+    Attributes:
+        what: What cannot be done, or all that there is to say.
+        why: Why not.
+        advice: What to do.
+
+    Example:
+        >>> print(RefusedError("cannot use DIR", "it is a file", "name another directory"))
+        cannot use DIR: it is a file; name another directory
+    """
+
+    def __init__(self, what: str, why: str = "", advice: str = "") -> None:
+        self.what = what
+        self.why = why
+        self.advice = advice
+        reason = f": {why}" if why else ""
+        super().__init__(f"{what}{reason}{'; ' if advice else ''}{advice}")
 
 
 def missing_requirements(extra: str) -> list[str]:

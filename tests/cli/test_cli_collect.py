@@ -120,7 +120,7 @@ def test_what_goes_wrong_is_said_in_words_and_not_logged(parties, tmp_path, monk
     done = run(parties.directory, "--token-file", token)
     assert done.status == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("error: no batches from http://127.0.0.1")
+    assert line.startswith("error: no answer from http://127.0.0.1")
     assert "the shuffler refused the token" in line
     assert "not_this_one" not in done.stderr + done.stdout
     assert "Which colour?" in done.stdout, "what was found before is shown all the same"
@@ -143,7 +143,7 @@ def test_a_token_for_another_survey_is_told_by_everybody_who_meets_it(parties, t
     (record,) = [each for each in caplog.records if each.msg == "no_list"]
     logged = json.loads(JsonLines().format(record))
     assert logged["reason"] == "token_for_another_survey"
-    assert logged["error"] == "TokenRefusedError"
+    assert logged["error"] == "NoAnswerError"
     told = shoal("doctor", place, "--json")
     assert told.status == 1
     (found,) = [

@@ -16,7 +16,7 @@ import shoal
 from cli import desks
 from cli.desks import ROWS
 from shoal.cli import render
-from shoal.cli.options import RefusedError
+from shoal.errors import RefusedError
 from shoal.results.charts import Axis, Item
 
 

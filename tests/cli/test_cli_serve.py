@@ -10,11 +10,12 @@ import pytest
 
 from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
 from running_kit import quick
+from shoal.errors import RefusedError
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database
 from shoal.service.errors import StoreVersionError
 from shoal.service.http.limits import Limits
-from shoal.service.http.server import CannotListenError, address, listen
+from shoal.service.http.server import address, listen
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.ops import health, processes
@@ -158,7 +159,7 @@ def test_a_port_of_metrics_that_is_taken_says_so(embedded):
     with listen("127.0.0.1", 0) as taken:
         home, port = embedded.home("shuffler"), taken.getsockname()[1]
         settings = Settings(home=home, protection=Protection.none(), metrics_port=port)
-        with pytest.raises(CannotListenError, match="with --metrics-port"):
+        with pytest.raises(RefusedError, match="with --metrics-port"):
             processes.run_worker(settings)
 
 
@@ -182,18 +183,18 @@ def test_a_port_that_is_taken_says_so():
         port = taken.getsockname()[1]
         assert address(taken) == f"http://127.0.0.1:{port}"
         expected = f"cannot listen on 127.0.0.1 port {port}: the port is in use; .* --port"
-        with pytest.raises(CannotListenError, match=expected):
+        with pytest.raises(RefusedError, match=expected):
             listen("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("203.0.113.1", 0)])
 def test_an_address_that_cannot_be_says_so(host, port):
-    with pytest.raises(CannotListenError, match="choose an address of this machine"):
+    with pytest.raises(RefusedError, match="choose an address of this machine"):
         listen(host, port)
 
 
 def test_a_socket_of_a_parent_has_to_be_one():
-    with pytest.raises(CannotListenError, match="start without --socket"):
+    with pytest.raises(RefusedError, match="start without --socket"):
         listen("127.0.0.1", 0, descriptor=9999)
 
 

@@ -21,20 +21,19 @@ from factories import example
 from repository import ROOT
 from service.live import live, quick_directory
 from service.test_survey_texts import APART, HIDDEN, SHOWN, SKIPPING, TWINS
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms import hashing
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.mechanisms.counts import FairCoins
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import KeyPair, canonical
-from shoal.sealing.errors import SealingError
+from shoal.sealing.errors import MalformedError, SealingError
 from shoal.service.admission import Invited, Open
 from shoal.service.client.randomize import values_of
 from shoal.service.ops.invitations import codes_to_add, invite
 from shoal.service.survey import NONE, Survey
 from shoal.service.survey.browser import proved_epsilon
-from shoal.service.survey.document import InconsistentSurveyError
 from shoal.service.survey.mechanisms import BROWSERS
 from shoal.service.survey.texts import check_texts
 from shoal.service.wire import Wire
@@ -582,8 +581,9 @@ def verdict(data):
         return str(survey.id)
     except InvalidArgumentError:
         return "tampered"
-    except InconsistentSurveyError as error:
-        return "unkept" if error.unkept else "tampered"
+    except MalformedError as error:
+        unkept = isinstance(error.contradiction, UnreachableTargetError)
+        return "unkept" if unkept else "tampered"
     except SealingError:
         return "tampered"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidArgumentError
-from shoal.sealing import FramingError, KeyPair, MalformedError, PublicKey, records
+from shoal.sealing import KeyPair, MalformedError, PublicKey, records
 
 # The points of small order on Curve25519 and its twist, and unreduced forms of them
 # (Bernstein, "Curve25519: new Diffie-Hellman speed records", PKC 2006; RFC 7748, section 6.1).
@@ -86,5 +86,5 @@ def test_a_body_is_whole_records(body):
     if body and len(body) % 4 == 0:
         assert b"".join(records(body, length=4)) == body
     else:
-        with pytest.raises(FramingError, match="one or more records of 4 bytes"):
+        with pytest.raises(MalformedError, match="one or more records of 4 bytes"):
             records(body, length=4)

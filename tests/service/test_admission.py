@@ -18,7 +18,7 @@ from factories import OPENS, Half, example
 from http_kit import BYTES
 from service.store_contract import rows_of
 from service.test_shuffler_uploads import ask
-from shoal.errors import InvalidArgumentError, UnreachableTargetError
+from shoal.errors import InvalidArgumentError, RefusedError, UnreachableTargetError
 from shoal.sealing import MalformedError, SurveyId, canonical
 from shoal.service.admission import (
     CODE_BYTES,
@@ -40,11 +40,10 @@ from shoal.service.ops.backup import back_up
 from shoal.service.ops.facts import store_facts
 from shoal.service.ops.health import State
 from shoal.service.ops.home import Home
-from shoal.service.ops.invitations import CodesFile, InvitationsError
+from shoal.service.ops.invitations import CodesFile
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler import codes as codes_module
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.codes import CodesRefusedError
 from shoal.service.shuffler.intake import sorted_upload
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.survey import Stated, Survey
@@ -557,32 +556,32 @@ def test_a_replacement_has_the_place_of_what_it_replaces(either):
     assert either.receive(either.bodies([0, 1, 2])) == (1, {CODE_SPENT: [0, 1]})
     either.shuffler.work()
     assert either.totals().spent == 3
-    with pytest.raises(CodesRefusedError, match="not replaced before"):
+    with pytest.raises(InvalidArgumentError, match="not replaced before"):
         either.store.codes.replace(either.survey.id, {old[0]: bytes(16)})
-    with pytest.raises(CodesRefusedError, match="new codes"):
+    with pytest.raises(InvalidArgumentError, match="new codes"):
         either.store.codes.replace(either.survey.id, {either.hashes(invited[3:4])[0]: old[0]})
 
 
 def test_there_are_never_more_codes_than_the_survey_entitles_people_to(either):
     more = Invitation.draw(1)
     assert either.store.codes.add(either.survey.id, either.hashes(either.invitations)) == 0
-    with pytest.raises(CodesRefusedError, match="at most 60"):
+    with pytest.raises(InvalidArgumentError, match="at most 60"):
         either.store.codes.add(either.survey.id, either.hashes(more))
     # What was revoked keeps its place: or else who knows whether it was spent?
     gone = either.hashes(either.invitations[:1])
     either.store.codes.revoke(either.survey.id, gone)
-    with pytest.raises(CodesRefusedError, match="at most 60"):
+    with pytest.raises(InvalidArgumentError, match="at most 60"):
         either.store.codes.add(either.survey.id, either.hashes(more))
     either.store.codes.replace(either.survey.id, {gone[0]: either.hashes(more)[0]})
     either.invitations[0] = more[0]
     assert either.receive(either.bodies([0])) == (1, {})
-    with pytest.raises(CodesRefusedError, match="registered here"):
+    with pytest.raises(InvalidArgumentError, match="registered here"):
         either.store.codes.revoke(either.survey.id, [bytes(16)])
-    with pytest.raises(CodesRefusedError, match="hashes of 16 bytes"):
+    with pytest.raises(InvalidArgumentError, match="hashes of 16 bytes"):
         either.store.codes.add(either.survey.id, [b"short"])
     other = replace(either.survey, admission=Open(dishonest=0))
     either.store.surveys.add(other)
-    with pytest.raises(CodesRefusedError, match="people are invited"):
+    with pytest.raises(InvalidArgumentError, match="people are invited"):
         either.store.codes.add(other.id, either.hashes(more))
 
 
@@ -683,7 +682,7 @@ def test_the_file_of_codes_says_nothing_by_its_order():
     assert len(listed) == 60
     assert set(listed) == {hashed.hex() for each in handed for hashed in each.hashes(survey)}
     for wrong in (data[:-1], data.replace(b"codes", b"modes"), b"{}", b"[]", b"\xff", b""):
-        with pytest.raises(InvitationsError, match="not a file of codes"):
+        with pytest.raises(RefusedError, match="not a file of codes"):
             CodesFile.from_bytes(wrong, "x")
 
 
@@ -699,7 +698,7 @@ def test_the_table_of_invitations_is_read_as_it_was_written(tmp_path):
         with pytest.raises(InvalidArgumentError):
             invitations.found(who, handed)
     path.write_text(path.read_text().replace("-", "--U", 1))
-    with pytest.raises(InvitationsError, match="or was changed"):
+    with pytest.raises(RefusedError, match="or was changed"):
         invitations.read_table(path)
 
 

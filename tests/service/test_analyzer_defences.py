@@ -12,15 +12,17 @@ import pytest
 
 from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from shoal.cli.collect import problems
+from shoal.errors import RefusedError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import collect
 from shoal.service.analyzer import source as source_module
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import AnalyzerWorker, Pass, WrongKeysError
+from shoal.service.analyzer.collect import AnalyzerWorker, Pass
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
+from shoal.service.analyzer.source import HttpSource, Timeouts
 from shoal.service.errors import NotReadyError, StoreUnavailableError
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.keyring import Keyring, Protection, Schedule
 from shoal.service.opening import Pool
 from shoal.service.survey import Batches
@@ -174,7 +176,7 @@ def test_a_list_has_its_time():
         now[0] += 100
         return page({"batch": f"{int(now[0]):032x}", "state": "PURGED"})
 
-    with pytest.raises(SourceUnavailableError, match="the list of batches did not arrive in time"):
+    with pytest.raises(NoAnswerError, match="the list of batches did not arrive in time"):
         answering(reply, Timeouts(clock=lambda: now[0])).offers()
     assert now[0] < 1000
 
@@ -194,7 +196,7 @@ def test_no_more_is_asked_for_than_is_worked_off(analyzer, monkeypatch):
         @contextmanager
         def fetch(self, batch, request):
             if batch != "00" * 16:
-                raise SourceUnavailableError("there", "no such thing")
+                raise NoAnswerError("there", "no such thing")
             with analyzer.shuffler.fetch(batch, request) as pieces:
                 yield pieces
 
@@ -234,11 +236,11 @@ def dripping(now, count, seconds, piece=b"x"):
 def test_a_byte_now_and_then_is_too_slow():
     now = [0.0]
     source = answering(dripping(now, 1000, 59), Timeouts(clock=lambda: now[0]))
-    with pytest.raises(SourceUnavailableError, match="fewer than"), source.fetch(FIRST, "0") as got:
+    with pytest.raises(NoAnswerError, match="fewer than"), source.fetch(FIRST, "0") as got:
         list(got)
     assert now[0] < 200
     now[0] = 0.0
-    with pytest.raises(SourceUnavailableError, match="fewer than"):
+    with pytest.raises(NoAnswerError, match="fewer than"):
         source.keys()
     steady = answering(dripping(now, 100, 59, bytes(6_000_000)), Timeouts(clock=lambda: now[0]))
     with steady.fetch(FIRST, "0") as got:
@@ -258,9 +260,9 @@ def test_what_is_packed_is_not_unpacked():
     now = [0.0]
     packed = dripping(now, 1, 0)(None).stream
     source = answering(lambda _request: httpx.Response(200, stream=packed, headers=headers))
-    with pytest.raises(SourceUnavailableError, match="compressed"):
+    with pytest.raises(NoAnswerError, match="compressed"):
         source.keys()
-    with pytest.raises(SourceUnavailableError, match="compressed"), source.fetch(FIRST, "0") as got:
+    with pytest.raises(NoAnswerError, match="compressed"), source.fetch(FIRST, "0") as got:
         list(got)
 
 
@@ -292,7 +294,7 @@ def test_a_shuffler_that_is_slow_to_be_told_keeps_others_waiting_no_longer(analy
 
         def acknowledge(self, *_words):
             self.asked += 1
-            raise SourceUnavailableError("there", "no answer")
+            raise NoAnswerError("there", "no answer")
 
     deaf = Deaf()
     assert analyzer.collect(survey, deaf).published == (FIRST,)
@@ -335,7 +337,7 @@ def test_other_keys_open_nothing_and_lose_nothing(analyzer, tmp_path):
             tmp_path / "other", role="analyzer", protection=Protection.none(), clock=analyzer.clock
         ),
     )
-    with pytest.raises(WrongKeysError, match=own.fingerprint):
+    with pytest.raises(RefusedError, match=own.fingerprint):
         analyzer.collect(survey)
     with worker_of(analyzer, lambda _survey: analyzer.shuffler) as worker:
         assert "nothing was fetched" in worker.collect()[str(survey.id)].problems[""]
@@ -447,7 +449,7 @@ class Away:
 
     def fetch(self, batch, request):
         if not self.back:
-            raise SourceUnavailableError("there", "away")
+            raise NoAnswerError("there", "away")
         return self._shuffler.fetch(batch, request)
 
 

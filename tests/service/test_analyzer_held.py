@@ -16,7 +16,7 @@ from shoal.service.analyzer import collect
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import signs_of_forgery
 from shoal.service.db.leases import LEASE
-from shoal.service.errors import NotReadyError, UnknownBatchError
+from shoal.service.errors import NotReadyError, UnknownError
 from shoal.service.ops import administration
 from shoal.service.ops.facts import _analyzer_waits, ledger_figures
 from shoal.values import Counts
@@ -58,7 +58,7 @@ def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
     assert [row.released for row in rows(analyzer, schema.ledger)] == [0, 1]
     assert analyzer.shuffler.acknowledged(FORGED)
     assert not list(analyzer.store.incoming.iterdir())
-    with pytest.raises(UnknownBatchError):
+    with pytest.raises(UnknownError):
         analyzer.store.results.get(survey.id, FORGED)
     results = analyzer.store.results.survey(survey.id)
     assert results.combined()["valid"] == len(VALUES)

@@ -11,9 +11,9 @@ from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.source import SourceUnavailableError
 from shoal.service.batch_file import MAGIC
-from shoal.service.errors import UnknownBatchError
+from shoal.service.errors import UnknownError
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.opening import Pool
 
 FIRST, SECOND = "11" * 16, "22" * 16
@@ -106,7 +106,7 @@ def test_headers_that_lie_are_refused(analyzer, lie, said):
     (refused,) = analyzer.store.results.survey(survey.id).refused
     assert refused.batch == FIRST
     assert said in refused.reason
-    with pytest.raises(UnknownBatchError):
+    with pytest.raises(UnknownError):
         analyzer.store.results.get(survey.id, FIRST)
     assert not analyzer.store.ledger.entries(survey.id)
     assert not list(analyzer.store.incoming.glob("*.batch"))
@@ -201,7 +201,7 @@ def test_a_shuffler_that_does_not_answer_leaves_what_is_here_to_be_finished(anal
 
         @staticmethod
         def acknowledge(*_words):
-            raise SourceUnavailableError("the shuffler", "no answer")
+            raise NoAnswerError("the shuffler", "no answer")
 
     done = analyzer.collect(survey, Silent())
     assert done.published == (FIRST,)

@@ -8,7 +8,7 @@ import pytest
 
 from service.backup_kit import CROWD, Service
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.source import SourceUnavailableError
+from shoal.service.http.outgoing import NoAnswerError
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def without(service, name):
     """The batches of the shuffler lack a method for a while."""
 
     def away(*_words):
-        raise SourceUnavailableError("the shuffler", "it is away")
+        raise NoAnswerError("the shuffler", "it is away")
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(service.shuffler.store.batches, name, away)

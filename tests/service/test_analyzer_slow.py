@@ -15,8 +15,9 @@ from running_kit import Service, quick, wait_for
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer.collect import AnalyzerWorker
-from shoal.service.analyzer.source import HttpSource, SourceUnavailableError, Timeouts
+from shoal.service.analyzer.source import HttpSource, Timeouts
 from shoal.service.analyzer.store import PASSES
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.opening import Pool
 from shoal.service.ops import doctor, facts
 from shoal.service.ops.up import Embedded
@@ -48,7 +49,7 @@ def test_what_never_ends_is_not_waited_for(first, words):
     timeouts = Timeouts(head=0.2, grace=0.2, rate=1e9)
     with dripping(first) as url:
         source = HttpSource(url, SurveyId(bytes(32)), "token", timeouts=timeouts)
-        with pytest.raises(SourceUnavailableError, match=words):
+        with pytest.raises(NoAnswerError, match=words):
             source.offers()
 
 
@@ -60,7 +61,7 @@ def test_whoever_closes_a_source_waits_for_no_answer():
         def ask():
             try:
                 source.offers()
-            except SourceUnavailableError as error:
+            except NoAnswerError as error:
                 outcomes.append(error.reason)
 
         thread = Thread(target=ask)
@@ -153,7 +154,7 @@ def collect(analyzer, source):
 
 class _Silent:
     def offers(self):
-        raise SourceUnavailableError("there", "no answer")
+        raise NoAnswerError("there", "no answer")
 
     def keys(self):
         return None
@@ -172,7 +173,7 @@ def test_doctor_does_not_wait_either(analyzer, monkeypatch, tmp_path):
         token = tmp_path / "token"
         token.touch(mode=0o600)
         token.write_text("shoal_secret\n")
-        with pytest.raises(SourceUnavailableError, match="no whole head"):
+        with pytest.raises(NoAnswerError, match="no whole head"):
             sources.try_token(sources.TokenFile(token), [survey], survey)
 
 

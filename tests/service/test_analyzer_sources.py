@@ -15,20 +15,16 @@ from running_kit import wait_for
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
-from shoal.service.analyzer.source import (
-    LARGEST_ANSWER,
-    HttpSource,
-    SourceUnavailableError,
-    TokenRefusedError,
-)
+from shoal.service.analyzer.source import LARGEST_ANSWER, HttpSource
 from shoal.service.analyzer.tables import RECEIVED
 from shoal.service.errors import (
-    AlreadyCollectedError,
+    ConflictError,
     NotReadyError,
     StoreUnavailableError,
-    UnknownBatchError,
+    UnknownError,
 )
 from shoal.service.http import outgoing
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.opening import Pool
 from shoal.service.survey import Party
 from shuffler_kit import NOW, client_of, made, post
@@ -96,7 +92,7 @@ def test_a_second_analyzer_gets_nothing(parties):
             assert b"".join(pieces) == first
         done = analyzer.collect(shuffler.survey, source)
         assert "collected by another request" in done.problems[offer.batch]
-        with pytest.raises(UnknownBatchError), source.fetch("ff" * 16, REQUEST):
+        with pytest.raises(UnknownError), source.fetch("ff" * 16, REQUEST):
             pass
         source.close()
 
@@ -135,7 +131,7 @@ def test_nobody_there(parties):
     analyzer, shuffler = parties
     source = HttpSource("http://127.0.0.1:9", shuffler.survey.id, "token")
     done = analyzer.collect(shuffler.survey, source)
-    assert done.problems[""].startswith("no batches from http://127.0.0.1:9")
+    assert done.problems[""].startswith("no answer from http://127.0.0.1:9")
     source.close()
 
 
@@ -177,14 +173,14 @@ def listed(**changes):
 )
 def test_lists_that_are_none(body):
     source, _ = answering(lambda _request: httpx.Response(200, content=body))
-    with pytest.raises(SourceUnavailableError, match="it sent"):
+    with pytest.raises(NoAnswerError, match="it sent"):
         source.offers()
 
 
 def test_a_list_without_end_is_not_read_for_ever():
     page = json.dumps({"batches": [listed()]})
     source, seen = answering(lambda _request: httpx.Response(200, content=page))
-    with pytest.raises(SourceUnavailableError, match="endless list"):
+    with pytest.raises(NoAnswerError, match="endless list"):
         source.offers()
     assert len(seen) == 2
 
@@ -216,7 +212,7 @@ def test_what_cannot_be_collected_is_not_offered():
 def test_the_token_goes_nowhere_else():
     elsewhere = httpx.Response(302, headers={"Location": "http://elsewhere.example/"})
     source, seen = answering(lambda _request: elsewhere)
-    with pytest.raises(SourceUnavailableError, match="status 302"):
+    with pytest.raises(NoAnswerError, match="status 302"):
         source.offers()
     assert [request.url.host for request in seen] == ["shuffler.example"]
 
@@ -224,10 +220,10 @@ def test_the_token_goes_nowhere_else():
 @pytest.mark.parametrize(
     ("kind", "status", "error"),
     [
-        ("already_collected", 409, AlreadyCollectedError),
-        ("unknown_batch", 404, UnknownBatchError),
+        ("already_collected", 409, ConflictError),
+        ("unknown_batch", 404, UnknownError),
         ("not_ready", 425, NotReadyError),
-        ("unavailable", 503, SourceUnavailableError),
+        ("unavailable", 503, NoAnswerError),
     ],
 )
 def test_problems_become_errors_again(kind, status, error):
@@ -248,7 +244,7 @@ def test_problems_become_errors_again(kind, status, error):
 def test_a_token_that_is_refused_says_whom_to_ask(kind, status, word):
     problem = {"type": f"urn:shoal:problem:{kind}", "detail": "not this one", "status": status}
     source, seen = answering(lambda _request: httpx.Response(status, json=problem))
-    with pytest.raises(TokenRefusedError, match=r"not this one.*ask the shuffler's") as caught:
+    with pytest.raises(NoAnswerError, match=r"not this one.*ask the shuffler's") as caught:
         source.check()
     assert caught.value.word == word
     assert "later" not in str(caught.value)

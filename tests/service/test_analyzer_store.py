@@ -12,6 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from analyzer_kit import Analyzer, Offer, documents_of, sealed
+from shoal.errors import RefusedError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.decode import Admitted
@@ -24,9 +25,7 @@ from shoal.service.errors import (
     NotAuthorizedError,
     NotReadyError,
     StoreVersionError,
-    SurveyInUseError,
-    UnknownBatchError,
-    UnknownSurveyError,
+    UnknownError,
 )
 from shoal.values import Counts
 
@@ -87,7 +86,7 @@ def test_surveys(analyzer):
         analyzer.store.collections.of,
         analyzer.store.ledger.entries,
     ):
-        with pytest.raises(UnknownSurveyError):
+        with pytest.raises(UnknownError):
             ask(NOBODY)
 
 
@@ -104,12 +103,12 @@ def test_a_survey_is_removed_while_nothing_was_collected(analyzer):
     assert analyzer.store.collections.of(third.id) == []
     assert other.surveys.get(third.id) == third
     analyzer.store.surveys.remove(third.id)
-    with pytest.raises(UnknownSurveyError):
+    with pytest.raises(UnknownError):
         other.collections.request(third.id, OFFER)  # it has known it, and asks
     assert not analyzer.store.surveys.taken(first.id)
     analyzer.store.collections.request(first.id, OFFER)
     assert analyzer.store.surveys.taken(first.id)
-    with pytest.raises(SurveyInUseError):
+    with pytest.raises(RefusedError):
         analyzer.store.surveys.remove(first.id)
     assert analyzer.store.surveys.all() == [first]
 
@@ -124,7 +123,7 @@ def test_a_request_is_drawn_once(analyzer):
         survey.id, Offer(batch=SECOND, digest="cd" * 32, size=1)
     )
     assert other.request != first.request
-    with pytest.raises(UnknownBatchError):
+    with pytest.raises(UnknownError):
         analyzer.store.collections.find(survey.id, "33" * 16)
 
 
@@ -294,7 +293,7 @@ def test_the_data_of_a_survey_that_is_over_is_deleted(analyzer):
     with analyzer.database.read() as connection:
         for table in (*schema.TRACES, common.tokens):
             assert connection.execute(table.select()).first() is None
-    with pytest.raises(UnknownSurveyError):
+    with pytest.raises(UnknownError):
         store.results.survey(survey.id)
 
 

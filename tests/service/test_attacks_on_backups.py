@@ -18,14 +18,15 @@ import pytest
 from analyzer_kit import Analyzer
 from factories import Half
 from service.live import HOUR, START, Lying, counted, live, telling
+from shoal.errors import RefusedError
 from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.analyzer.collect import Collector
 from shoal.service.client import Queued, Sent, Settings
-from shoal.service.errors import ServiceError
+from shoal.service.errors import StoreVersionError, UnreadableError
 from shoal.service.http.server import address, background, listen
 from shoal.service.keyring import Protection
-from shoal.service.ops.backup import BackupError, back_up
+from shoal.service.ops.backup import back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler.app import shuffler_app
@@ -344,7 +345,7 @@ def test_files_of_two_moments_make_no_backup(made, tmp_path):
     assert "store.sqlite" in exchanged
     for name in exchanged:
         path = written(tmp_path / "mixed.tar", newer | {name: older[name]})
-        with pytest.raises(BackupError, match=f"{name} (was changed|is missing)"):
+        with pytest.raises(RefusedError, match=f"{name} (was changed|is missing)"):
             restored(path, tmp_path / "again", waiting="drop")
     assert tree(tmp_path) == ["mixed.tar"]
 
@@ -361,7 +362,7 @@ def test_a_link_in_the_place_of_a_file_is_refused(made, tmp_path, kind, name):
     )
     with tarfile.open(path, "a") as tar:
         tar.addfile(link)
-    with pytest.raises(BackupError, match=r"is missing|no manifest"):
+    with pytest.raises(RefusedError, match=r"is missing|no manifest"):
         restored(path, tmp_path / "again", waiting="drop")
     assert tree(tmp_path) == ["b.tar", "outside"]
 
@@ -384,11 +385,11 @@ def test_another_partys_files_are_refused_even_with_a_right_manifest(made, tmp_p
     """The digests are right: somebody has put them there."""
     store = {"store.sqlite": made["analyzer"]["store.sqlite"]}
     path = written(tmp_path / "database.tar", noted(made["newer"] | store))
-    with pytest.raises(ServiceError, match="this database belongs to the analyzer"):
+    with pytest.raises(StoreVersionError, match="this database belongs to the analyzer"):
         restored(path, tmp_path / "again", waiting="drop")
     keys = {name: made["stranger"][name] for name in made["newer"] if name.startswith("keys/")}
     path = written(tmp_path / "keys.tar", noted(made["newer"] | keys))
-    with pytest.raises(BackupError, match="its keys are those of"):
+    with pytest.raises(RefusedError, match="its keys are those of"):
         restored(path, tmp_path / "again", waiting="drop")
     assert tree(tmp_path) == ["database.tar", "keys.tar"]
 
@@ -416,7 +417,7 @@ def test_a_survey_that_was_changed_in_a_backup_is_refused(made, tmp_path):
     assert smaller != configuration
     store = changed(content, tmp_path, "UPDATE surveys SET configuration = ?", smaller)
     path = written(tmp_path / "b.tar", noted(made["newer"] | store))
-    with pytest.raises(ServiceError, match="the configuration that its id is the hash of"):
+    with pytest.raises(UnreadableError, match="the configuration that its id is the hash of"):
         restored(path, tmp_path / "again", waiting="keep")
     assert tree(tmp_path) == ["b.tar"]
 
@@ -428,7 +429,7 @@ def test_the_digest_that_was_written_down_tells_a_changed_backup(made, tmp_path)
     store = changed(made["newer"]["store.sqlite"], tmp_path, statement)
     path = written(tmp_path / "b.tar", noted(made["newer"] | store))
     known = restored(whole, tmp_path / "whole", waiting="keep").manifest.digest
-    with pytest.raises(BackupError, match=f"its digest is [0-9a-f]+, not {known}"):
+    with pytest.raises(RefusedError, match=f"its digest is [0-9a-f]+, not {known}"):
         restored(path, tmp_path / "again", waiting="keep", digest=known)
     assert not (tmp_path / "again").exists()
     restored(whole, tmp_path / "again", waiting="keep", digest=known)

@@ -15,14 +15,15 @@ import sqlalchemy as sa
 from factories import Half
 from service.backup_kit import CROWD, DAY, Service, digest, records
 from service.live import START
+from shoal.errors import RefusedError
 from shoal.service.analyzer import tables as analyzer_schema
-from shoal.service.errors import AlreadyCollectedError
+from shoal.service.errors import ConflictError, already_collected
 from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
 from shoal.service.keyring.key_list import Before, numbered
 from shoal.service.keyring.key_list import digest as list_digest
 from shoal.service.keyring.keys import next_number
 from shoal.service.ops import backup
-from shoal.service.ops.backup import BackupError, Writer, back_up
+from shoal.service.ops.backup import Writer, back_up
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler import tables as schema
@@ -189,7 +190,7 @@ def _release(service):
 
 def _interrupted(_collector, _held):
     message = "the network is gone"
-    raise AlreadyCollectedError(message)
+    raise already_collected(message)
 
 
 def test_a_released_batch_stays_with_its_request(service):
@@ -202,7 +203,7 @@ def test_a_released_batch_stays_with_its_request(service):
     service.lose("shuffler")
     service.bring_back("shuffler", waiting="drop")
     store = service.shuffler.store
-    with pytest.raises(AlreadyCollectedError):
+    with pytest.raises(ConflictError, match="by another request"):
         store.batches.release(service.survey.id, batch, "cd" * 16)
     assert digest(store.batches.release(service.survey.id, batch, REQUEST)) == before
     assert path.stat().st_mtime_ns == 0
@@ -348,7 +349,7 @@ def test_a_store_that_never_stands_still_is_refused(service):
     _seal(service)
     (part,) = (service.directory / "shuffler" / "parts").iterdir()
     part.unlink()
-    with pytest.raises(BackupError, match=r"was deleted while it was copied; stop the worker"):
+    with pytest.raises(RefusedError, match=r"was deleted while it was copied; stop the worker"):
         service.back_up("shuffler")
     assert sorted(path.name for path in service.directory.iterdir()) == ["analyzer", "shuffler"]
 

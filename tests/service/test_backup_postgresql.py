@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 
 from service.backup_kit import CROWD, Service
+from shoal.errors import RefusedError
 from shoal.service.db import Database
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import backup
-from shoal.service.ops.backup import BackupError, Writer, check
+from shoal.service.ops.backup import Writer, check
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler.store import ShufflerStore
 
@@ -93,7 +94,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
         "shuffler", store=another_postgres_url, directory=third, waiting="keep"
     )
     with pytest.raises(
-        BackupError, match="the database is not empty; give the address of an empty"
+        RefusedError, match="the database is not empty; give the address of an empty"
     ):
         restore(**asked, clock=service.clock)
     assert not third.exists()
@@ -101,7 +102,7 @@ def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_
 
 def test_without_the_programs_it_says_what_to_install(service, postgres_url, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(BackupError, match="cannot run pg_dump: it is not on the PATH; install"):
+    with pytest.raises(RefusedError, match="cannot run pg_dump: it is not on the PATH; install"):
         service.back_up("shuffler", store=postgres_url)
 
 
@@ -142,7 +143,7 @@ def test_a_password_is_in_no_list_of_processes(monkeypatch):
 def test_no_password_is_shown_to_other_users_of_the_machine(query, shown):
     url = sa.make_url(f"postgresql+psycopg://me:secret@host:5433/reports{query}")
     if shown is None:
-        with pytest.raises(BackupError, match="sslpassword"):
+        with pytest.raises(RefusedError, match="sslpassword"):
             backup._address(url)
         return
     found = backup._address(url)

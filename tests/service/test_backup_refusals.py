@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from command_kit import shoal
+from shoal.errors import RefusedError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.ops import backup as backup_module
-from shoal.service.ops.backup import BackupError, Manifest, check, disk, reading, writing
+from shoal.service.ops.backup import Manifest, check, disk, reading, writing
 from shoal.service.ops.home import Home
 
 SESAME = {"SHOAL_PASSPHRASE": "sesame"}
@@ -144,7 +145,7 @@ def test_a_slash_at_the_end_makes_a_directory(made, tmp_path):
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     target = tmp_path / "b.tar"
-    with pytest.raises(BackupError, match="exists already"), writing(target):
+    with pytest.raises(RefusedError, match="exists already"), writing(target):
         target.write_text("another's")
     assert target.read_text() == "another's"
     assert list(tmp_path.iterdir()) == [target]
@@ -165,7 +166,7 @@ def test_every_byte_counts(backup, tmp_path):
             changed = bytearray(whole)
             changed[at] ^= 1
             backup.write_bytes(changed)
-            with pytest.raises(BackupError, match=f"cannot use {backup}: .*use another backup"):
+            with pytest.raises(RefusedError, match=f"cannot use {backup}: .*use another backup"):
                 check(backup)
     words = ("restore", backup, "--to", tmp_path / "r", "--waiting", "drop")
     assert refused(*words, **SESAME).startswith(f"cannot use {backup}")
@@ -336,7 +337,7 @@ def test_a_damaged_database_is_not_backed_up(made, tmp_path):
 
 def test_a_disk_that_refuses_is_one_line():
     with pytest.raises(
-        BackupError, match="cannot write x: No space left on device; free some space"
+        RefusedError, match="cannot write x: No space left on device; free some space"
     ):
         _ = _full("x")
 

@@ -22,7 +22,7 @@ from shoal import randomness
 from shoal.engines.shuffling import shuffle
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.sealing import SUITES, Envelope, FramingError, KeyPair, NotOpenableError, SurveyId
+from shoal.sealing import SUITES, Envelope, KeyPair, MalformedError, NotOpenableError, SurveyId
 from shoal.service import opening
 from shoal.service.analyzer.decode import cells_of
 from shoal.service.opening import Pool, ProcessesLostError, tags_of
@@ -168,9 +168,9 @@ def test_nothing_openable_is_empty_and_well_shaped():
 @pytest.mark.parametrize("body", [b"", b"\x01", bytes(WIRE.report_bytes + 1), BODY[:-1]])
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_body_that_does_not_divide_is_refused(body, processes):
-    with pytest.raises(FramingError, match="one or more records of"):
+    with pytest.raises(MalformedError, match="one or more records of"):
         Pool(processes).open_reports(WIRE, SHUFFLER, body)
-    with pytest.raises(FramingError, match="one or more records of"):
+    with pytest.raises(MalformedError, match="one or more records of"):
         Pool(processes).open_records(WIRE.sections[0], ANALYZER, body)
 
 

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 import http_kit
 from running_kit import wait_for
+from shoal.errors import RefusedError
 from shoal.service.db.database import Database, StoreId
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError
@@ -32,10 +33,8 @@ from shoal.service.ops.home import Home
 from shoal.service.ops.processes import (
     STORE_TIMEOUT,
     Child,
-    ChildFailedError,
     Children,
     Settings,
-    TooSlowError,
     opened_party,
     stopping,
     wait_for_store,
@@ -95,7 +94,7 @@ def test_a_child_that_is_refused_says_why(tmp_path):
     child = Child("worker", ["serve", "worker", str(tmp_path / "none")])
     with closing(Children([child])) as children:
         child.process.wait(60)
-        with pytest.raises(ChildFailedError, match=r"the worker stopped: .*no such directory"):
+        with pytest.raises(RefusedError, match=r"the worker stopped: .*no such directory"):
             children.check()
 
 
@@ -120,7 +119,7 @@ def test_a_child_that_writes_a_lot_is_not_held_up(monkeypatch):
 
 
 def test_waiting_ends():
-    with pytest.raises(TooSlowError, match="publishing took more than 0 s"):
+    with pytest.raises(RefusedError, match="publishing took more than 0 s"):
         Children([]).until(lambda: False, 0.0, "publishing")
 
 

@@ -28,6 +28,7 @@ import shuffler_kit
 from factories import Half
 from service.store_contract import rows_of
 from service.test_admission import Class
+from shoal.errors import RefusedError
 from shoal.randomness import simulated
 from shoal.service.admission import CODE_SPENT
 from shoal.service.clock import ManualClock
@@ -36,7 +37,7 @@ from shoal.service.db import tables as common
 from shoal.service.errors import MissingFileError, StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool, tags_of
-from shoal.service.ops.backup import BackupError, back_up
+from shoal.service.ops.backup import back_up
 from shoal.service.ops.facts import store_facts
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
@@ -259,7 +260,7 @@ def test_such_a_backup_gives_up_what_waited_and_says_so(trickle, tmp_path, anoth
     assert facts["  open batches"].startswith("not in it")
     given = {"unlock": lambda _keys: Protection.none(), "clock": clock}
     given["store"] = None if store is None else another_postgres_url
-    with pytest.raises(BackupError, match=r"not in it; .*--waiting drop.*--with-waiting"):
+    with pytest.raises(RefusedError, match=r"not in it; .*--waiting drop.*--with-waiting"):
         restore(made.path, tmp_path / "again", waiting="keep", **given)
     done = restore(made.path, tmp_path / "again", waiting="drop", **given)
     assert len(done.dropped) == 1

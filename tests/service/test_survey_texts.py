@@ -10,11 +10,11 @@ import pytest
 import shoal
 from command_kit import shoal as command
 from factories import ANSWERS, example, several
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.explain.text import visible
 from shoal.service.survey import Survey
 from shoal.service.survey.design import Field
-from shoal.service.survey.document import SurveyFileError, read_survey
+from shoal.service.survey.document import read_survey
 from shoal.service.survey.texts import check_question, check_texts, similar
 
 HIDDEN = {
@@ -133,7 +133,7 @@ def test_no_other_answer_reads_as_that_of_those_who_skip_a_question(tmp_path, te
     wrong = replace(made, questions=questions)
     file = tmp_path / "survey.json"
     file.write_bytes(wrong.to_bytes())
-    with pytest.raises(SurveyFileError, match="added for those who skip it"):
+    with pytest.raises(RefusedError, match="added for those who skip it"):
         read_survey(file)
     with pytest.raises(InvalidArgumentError, match="added for those who skip it"):
         Field(shoal.Choice("q", ["a", text], text="?"))
@@ -150,7 +150,7 @@ def test_no_way_in_takes_them_and_what_is_stored_is_read(tmp_path):
     wrong = example(answers=("yes", "yеs", "no", "other"))
     file = tmp_path / "survey.json"
     file.write_bytes(wrong.to_bytes())
-    with pytest.raises(SurveyFileError, match="texts that mislead people"):
+    with pytest.raises(RefusedError, match="texts that mislead people"):
         read_survey(file)
     assert "mislead people" in command("survey", "check", file).refusal()
     assert Survey.from_bytes(wrong.to_bytes()) == wrong  # as stores do

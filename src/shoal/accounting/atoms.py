@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.accounting.enclosure import ZERO, Enclosure
-from shoal.errors import InvalidTableError
+from shoal.errors import InvalidArgumentError
 
 Array = npt.NDArray[np.float64]
 AtomLike = tuple[float, float, float]
@@ -75,14 +75,14 @@ class PairLaw:
         gone = np.array(list(lost), dtype=float).reshape(-1, 2)
         for name, block in (("atoms", rows), ("lost", gone)):
             if not np.isfinite(block).all() or (block < 0).any():
-                raise InvalidTableError(name, block.tolist(), f"finite, non-negative {name}")
+                raise InvalidArgumentError(name, block.tolist(), f"finite, non-negative {name}")
         if (mass := math.fsum(rows[:, 0])) > 1.0 + NORMALISATION_TOLERANCE:
-            raise InvalidTableError("atoms", mass, "atoms of total mass <= 1")
+            raise InvalidArgumentError("atoms", mass, "atoms of total mass <= 1")
         for side in (0, 1):
             total = math.fsum(rows[:, 0] * rows[:, side + 1]) + math.fsum(gone[:, side])
             if abs(total - 1.0) > NORMALISATION_TOLERANCE:
                 expected = f"atoms with sum of mass * rho{side} (plus lost mass) equal to 1"
-                raise InvalidTableError("atoms", total, expected)
+                raise InvalidArgumentError("atoms", total, expected)
         rows = rows[rows[:, 0] > 0]
         if log_ratios is None:
             log_ratios = _log_ratios(*np.concatenate([rows[:, 1:], gone]).T)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import scipy
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError, InvalidTableError
+from shoal.errors import InvalidArgumentError
 
 Array = npt.NDArray[np.float64]
 
@@ -145,11 +145,11 @@ def enumerate_law(
     size = checks.count(n=n)
     if not len(mass) == len(rho0) == len(rho1) > 0:
         lengths = (len(mass), len(rho0), len(rho1))
-        raise InvalidTableError("law", lengths, "as many masses as rho0 and rho1, at least one")
+        raise InvalidArgumentError("law", lengths, "as many masses as rho0 and rho1, at least one")
     if not all(0 <= value < math.inf for value in (*mass, *rho0, *rho1)):
-        raise InvalidTableError("law", tuple(mass), "finite numbers >= 0")
+        raise InvalidArgumentError("law", tuple(mass), "finite numbers >= 0")
     if math.fsum(mass) > 1 + _SUM_TOLERANCE:
-        raise InvalidTableError("mass", tuple(mass), "masses of sum at most 1")
+        raise InvalidArgumentError("mass", tuple(mass), "masses of sum at most 1")
     many = math.comb(size + len(mass), len(mass)) > MOST_MULTISETS
     checks.refuse(many, f"at most {MOST_MULTISETS} multisets of draws", n=n)
     growth = math.exp(epsilon)
@@ -256,7 +256,9 @@ def _strides(rows: Array, people: int) -> list[int]:
 def _checked_table(table: npt.ArrayLike) -> Array:
     rows = np.asarray(table, dtype=np.float64)
     if rows.ndim != 2 or rows.size == 0:
-        raise InvalidTableError("table", rows.shape, "one row per input, one column per message")
+        raise InvalidArgumentError("table", rows.shape, "one row per input, one column per message")
     if not bool(np.all(rows >= 0)) or bool(np.any(np.abs(rows.sum(axis=1) - 1) > _SUM_TOLERANCE)):
-        raise InvalidTableError("table", rows.sum(axis=1).tolist(), "probabilities, rows of sum 1")
+        raise InvalidArgumentError(
+            "table", rows.sum(axis=1).tolist(), "probabilities, rows of sum 1"
+        )
     return rows

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.accounting import table as tables
 from shoal.accounting.atoms import NORMALISATION_TOLERANCE, AtomLike, PairLaw, distinct
-from shoal.errors import InvalidTableError
+from shoal.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from shoal.accounting.density import NoiseDensity
@@ -77,7 +77,7 @@ class BlanketLaw:
         claim: The theorem, its scope and the ε₀ that is claimed; by default what the atoms say.
 
     Raises:
-        InvalidTableError: The atoms are not those of a blanket (a ratio below 1, a mass above
+        InvalidArgumentError: The atoms are not those of a blanket (a ratio below 1, a mass above
             1), or exceed the ε₀ that is claimed.
 
     References:
@@ -105,19 +105,19 @@ class BlanketLaw:
     ) -> None:
         listed = _pair_laws(pairs)
         if not listed:
-            raise InvalidTableError("pairs", [], "at least one list of atoms")
+            raise InvalidArgumentError("pairs", [], "at least one list of atoms")
         # A blanket lies below both output laws.
         lowest = min(float(np.append(pair.rho0, pair.rho1).min(initial=1.0)) for pair in listed)
         if lowest < 1 - NORMALISATION_TOLERANCE:
             expected = "atoms of a blanket: rho0 >= 1 and rho1 >= 1"
-            raise InvalidTableError("rho", lowest, expected)
+            raise InvalidArgumentError("rho", lowest, expected)
         claim = claim or Claim()
         both = distinct([*listed, *(pair.reversed() for pair in listed)])
         actual = max(pair.local_epsilon for pair in both)
         claimed = actual if claim.local_epsilon is None else claim.local_epsilon
         if actual > claimed + _CLAIM_TOLERANCE * (1 + claimed):
             expected = f"atoms within the claimed local_epsilon={claimed:g}"
-            raise InvalidTableError("atoms", f"log-ratio {actual:.6g}", expected)
+            raise InvalidArgumentError("atoms", f"log-ratio {actual:.6g}", expected)
         vars(self).update(pairs=both, explicit=witnesses, claim=claim, local_epsilon=claimed)
 
     @cached_property

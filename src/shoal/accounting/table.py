@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.atoms import Array, PairLaw, distinct
-from shoal.errors import InvalidTableError
+from shoal.errors import InvalidArgumentError
 
 ROW_SUM_TOLERANCE = 1e-9
 RATIO_TOLERANCE = 1e-12
@@ -22,17 +22,17 @@ def validated(table: npt.ArrayLike, *, local_epsilon: float | None) -> Array:
     try:
         rows = np.array(table, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidTableError("table", type(table).__name__, "a table of numbers") from error
+        raise InvalidArgumentError("table", type(table).__name__, "a table of numbers") from error
     if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 1:
-        raise InvalidTableError("shape", rows.shape, "a 2-D table with at least 2 inputs (rows)")
+        raise InvalidArgumentError("shape", rows.shape, "a 2-D table with at least 2 inputs (rows)")
     if not np.isfinite(rows).all() or (rows < 0).any():
         x, y = np.argwhere(~(np.isfinite(rows) & (rows >= 0)))[0].tolist()
-        raise InvalidTableError(f"table[{x}, {y}]", float(rows[x, y]), "probabilities >= 0")
+        raise InvalidArgumentError(f"table[{x}, {y}]", float(rows[x, y]), "probabilities >= 0")
     sums = np.array([math.fsum(row) for row in rows.tolist()])
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > ROW_SUM_TOLERANCE:
         name = f"sum of row {worst}"
-        raise InvalidTableError(name, float(sums[worst]), "every row of the table to sum to 1")
+        raise InvalidArgumentError(name, float(sums[worst]), "every row of the table to sum to 1")
     rows = _normalised(rows, sums)
     if local_epsilon is not None:
         checks.non_negative(local_epsilon=local_epsilon)
@@ -87,4 +87,4 @@ def _check_claim(rows: Array, local_epsilon: float) -> None:
         ratio = math.log(top / bottom) if bottom > 0 else math.inf
         name = f"table[{high[y]}, {y}] / table[{low[y]}, {y}]"
         expected = f"log-ratios within the claimed local_epsilon={local_epsilon:g}"
-        raise InvalidTableError(name, f"e^{ratio:.6g}", expected)
+        raise InvalidArgumentError(name, f"e^{ratio:.6g}", expected)

@@ -74,10 +74,6 @@ def printable(text: str, keep: str = "") -> str:
     return shown.encode(encoding, "shoal.ascii").decode(encoding)
 
 
-class RefusedError(ShoalError):
-    """Options that make no sense together, or a file that cannot be used."""
-
-
 class Ours:
     """What all commands have: flags without a type, and refusals in one line on standard error.
 

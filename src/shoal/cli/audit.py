@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import ACCOUNT, RefusedError, app, printable
+from shoal.cli.app import ACCOUNT, app, printable
 from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
 from shoal.cli.render import answer, console, working
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError, ShoalError
 
 if TYPE_CHECKING:
     from shoal.auditing import Audit

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from shoal.cli.app import OPERATE, RefusedError, app
+from shoal.cli.app import OPERATE, app
 from shoal.cli.options import Excludes, Options, Required, command, option
 from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
 from shoal.cli.render import answer, working
+from shoal.errors import RefusedError
 
 _WHAT = "What to do"
 _RESTORED = "What is restored"

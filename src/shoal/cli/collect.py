@@ -13,10 +13,11 @@ import typer
 
 from shoal import checks
 from shoal.cli import files
-from shoal.cli.app import COLLECT, RefusedError, app, printable
+from shoal.cli.app import COLLECT, app, printable
 from shoal.cli.options import MASTER, Engine, Excludes, Needs, Options, command, option
 from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.cli.render import console, print_json, print_lines, show_result, working
+from shoal.errors import RefusedError
 from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.cli.app import RefusedError
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import COLLECT, Commands, RefusedError, app
+from shoal.cli.app import COLLECT, Commands, app
 from shoal.cli.options import Needs, Options, Required, command, option
 from shoal.cli.party import STORE, PartyOptions
 from shoal.cli.render import answer, working
+from shoal.errors import RefusedError
 from shoal.explain.text import plural
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_
 
 import typer
 
-from shoal.cli.app import Command, RefusedError
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.cli.app import Command
+from shoal.errors import InvalidArgumentError, RefusedError, ShoalError
 
 Function = Callable[[Any], None]  # of the options of one command
 Engine = Literal["local", "spark"]  # where rows or records are worked on

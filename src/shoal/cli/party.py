@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from shoal.cli.app import RefusedError
 from shoal.cli.options import BareOptions, Options, option
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Protection

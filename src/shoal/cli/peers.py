@@ -10,10 +10,11 @@ import typer
 
 from shoal import checks
 from shoal.cli import files
-from shoal.cli.app import COLLECT, Commands, RefusedError, app
+from shoal.cli.app import COLLECT, Commands, app
 from shoal.cli.options import Excludes, Needs, Options, command, option
 from shoal.cli.render import answer, chart, console, working
 from shoal.cli.walk import Submit
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     import numpy as np

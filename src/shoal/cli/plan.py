@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, RefusedError, app
+from shoal.cli.app import ANALYSE, app
 from shoal.cli.options import Excludes, Needs, OneOf, Required, Rule, command, option, read_int
 from shoal.cli.readers import read_bins, read_quantiles
 from shoal.cli.render import answer, working
 from shoal.cli.run import ANSWER, CROWD, WHAT, Asking
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.questions.kinds import Question

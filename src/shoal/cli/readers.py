@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from shoal.cli.app import RefusedError
 from shoal.cli.options import Bounds, read_int, read_number
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, RefusedError
 
 if TYPE_CHECKING:
     from shoal.questions.edges import Place

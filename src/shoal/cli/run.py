@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, RefusedError, app
+from shoal.cli.app import ANALYSE, app
 from shoal.cli.options import (
     MASTER,
     Engine,
@@ -35,6 +35,7 @@ from shoal.cli.readers import (
 )
 from shoal.cli.render import answer_brief, working
 from shoal.engines.files import Format
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from shoal.cli.app import OPERATE, Commands, RefusedError, app
+from shoal.cli.app import OPERATE, Commands, app
 from shoal.cli.options import BareOptions, Excludes, command, option
 from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.service.keyring import Role

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shoal.cli.app import COLLECT, RefusedError, app
+from shoal.cli.app import COLLECT, app
 from shoal.cli.options import Excludes, Needs, Options, Required, Rule, command, in_options, option
 from shoal.cli.render import answer, print_lines, working
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError, ShoalError
 from shoal.explain.document import Document
 from shoal.explain.text import plural
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from shoal.cli import files
-from shoal.cli.app import COLLECT, Commands, RefusedError, app
+from shoal.cli.app import COLLECT, Commands, app
 from shoal.cli.options import (
     Bounds,
     Excludes,
@@ -28,7 +28,7 @@ from shoal.cli.party import X25519, PartyOptions, Suite
 from shoal.cli.readers import read_file
 from shoal.cli.render import answer, working
 from shoal.cli.run import without
-from shoal.errors import InvalidArgumentError
+from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.explain.text import plural
 from shoal.service.clock import system_clock
 

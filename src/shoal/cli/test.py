@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.cli import files
-from shoal.cli.app import ANALYSE, RefusedError, app, printable
+from shoal.cli.app import ANALYSE, app, printable
 from shoal.cli.options import Excludes, Needs, OneOf, Options, Required, command, option, read_int
 from shoal.cli.render import answer, console, panel, working
 from shoal.engines.files import Format
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.questions.kinds import Choice, Missing

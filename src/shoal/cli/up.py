@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal import checks
-from shoal.cli.app import COLLECT, RefusedError, app, printable
+from shoal.cli.app import COLLECT, app, printable
 from shoal.cli.options import Needs, Options, command, option
 from shoal.cli.render import chart, console, print_json, print_lines, show, table, working
+from shoal.errors import RefusedError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import plain
 from shoal.explain.text import up as rounded_up

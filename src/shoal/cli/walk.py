@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shoal import checks
 from shoal.cli import files
-from shoal.cli.app import ACCOUNT, RefusedError, app
+from shoal.cli.app import ACCOUNT, app
 from shoal.cli.options import Bounds, Excludes, Needs, Options, Required, command, option
 from shoal.cli.render import answer, working
+from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
     from shoal.network.graph import Graph

@@ -7,14 +7,13 @@ for whoever carries it. Nothing here knows time, disk or network.
 from __future__ import annotations
 
 from shoal.sealing.envelope import Envelope, key_number, records
-from shoal.sealing.errors import FramingError, MalformedError, NotOpenableError, SealingError
+from shoal.sealing.errors import MalformedError, NotOpenableError, SealingError
 from shoal.sealing.identity import Plain, SurveyId, canonical, parsed
 from shoal.sealing.keys import SUITES, KeyPair, PublicKey
 
 __all__ = [
     "SUITES",
     "Envelope",
-    "FramingError",
     "KeyPair",
     "MalformedError",
     "NotOpenableError",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidTag
 
 from shoal import checks
-from shoal.sealing.errors import FramingError, NotOpenableError
+from shoal.sealing.errors import MalformedError, NotOpenableError
 from shoal.sealing.identity import SurveyId
 from shoal.sealing.keys import X25519, KeyPair, PublicKey, by_name
 
@@ -111,7 +111,9 @@ def records(body: bytes, *, length: int) -> list[bytes]:
     """What lies in a body one after the other: one or more records of one length, all whole."""
     length = checks.count(1, length=length)
     if not body or len(body) % length:
-        raise FramingError(len(body), f"one or more records of {length} bytes")
+        raise MalformedError(
+            f"a body of {len(body)} bytes", f"one or more records of {length} bytes"
+        )
     return [bytes(body[start : start + length]) for start in range(0, len(body), length)]
 
 

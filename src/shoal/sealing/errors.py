@@ -4,8 +4,7 @@
 
     SealingError (ShoalError, ValueError)
     ├── NotOpenableError     an envelope does not open; why is nobody's business
-    ├── FramingError         a stream of bytes does not divide into frames
-    └── MalformedError       a key or a configuration is not written as it must be
+    └── MalformedError       a key, a configuration or a row of records is not written as it must be
 """
 
 from __future__ import annotations
@@ -28,19 +27,15 @@ class NotOpenableError(SealingError):
         super().__init__("not openable")
 
 
-class FramingError(SealingError):
-    """A stream that announces a frame of a length it may not have."""
-
-    def __init__(self, length: int, expected: str) -> None:
-        self.length = length
-        self.expected = expected
-        super().__init__(f"expected {expected}, got {length} bytes")
-
-
 class MalformedError(SealingError):
-    """A key or a configuration that is not written in its one form."""
+    """A key, a configuration or a row of records that is not written in its one form.
 
-    def __init__(self, what: str, expected: str) -> None:
+    ``contradiction``: it is, and its values do not follow from each other; what they were refused
+    with.
+    """
+
+    def __init__(self, what: str, expected: str, *, contradiction: Exception | None = None) -> None:
         self.what = what
         self.expected = expected
+        self.contradiction = contradiction
         super().__init__(f"{what} is malformed: expected {expected}")

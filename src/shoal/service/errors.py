@@ -2,38 +2,37 @@
 
 ::
 
-    ServiceError (ShoalError)
+    ShoalError
     ├── StoreUnavailableError      nothing became durable, so nothing was acknowledged: try again
     │   └── StoreBusyError         others held what was needed for too long
     │       └── OvertakenError     others have written anew what this was to be added to
     ├── StoreVersionError          the store was made by another version, or is not this directory's
     ├── UnreadableError            a file of the store is shorter than the store says
     │   └── MissingFileError       a file of the store is gone
-    ├── UnknownSurveyError         this service does not collect for that survey
-    ├── SurveyInUseError           something was taken for that survey: it cannot be removed
-    ├── SurveyClosedError          the survey has not begun, or is over
-    ├── UnknownBatchError          there is no such batch, or it was never released
     ├── LeaseLostError             somebody else has taken the work over: drop it
+    ├── UnknownError               this service has no such survey, or no such batch
     ├── NotReadyError              what is asked for will exist later
-    ├── AlreadyCollectedError      the batch belongs to another collection
-    ├── DigestMismatchError        what was received is not what was released
-    ├── NotAuthorizedError         no token, or none that counts
-    └── ForbiddenError             a token for something else
+    ├── ConflictError              a survey is closed, a batch another's, a digest the wrong one
+    └── NotAuthorizedError         no token that counts, or one for something else
 
+Those that are told to whoever asks over HTTP have the ``kind`` that the problem is called there.
 Each carries the values it speaks about, and its one-line message says what to do. None of them
 tells how many reports wait in an open batch.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 from shoal.errors import ShoalError
 
+_UNKNOWN = {
+    "survey": ": this service does not collect for it",
+    "batch": "; list the batches that are ready",
+}
 
-class ServiceError(ShoalError):
-    """Base of what the service refuses or cannot do now."""
 
-
-class StoreUnavailableError(ServiceError):
+class StoreUnavailableError(ShoalError):
     """The database or the disk did not do its part; what was asked for did not happen."""
 
     def __init__(self, doing: str, reason: str) -> None:
@@ -54,7 +53,7 @@ class OvertakenError(StoreBusyError):
         super().__init__(f"adding to batch {batch}", "others have written its part anew")
 
 
-class StoreVersionError(ServiceError):
+class StoreVersionError(ShoalError):
     """The tables are not those of this version."""
 
     def __init__(self, found: str, expected: str, advice: str) -> None:
@@ -64,7 +63,7 @@ class StoreVersionError(ServiceError):
         super().__init__(f"the store is {found}, expected {expected}; {advice}")
 
 
-class UnreadableError(ServiceError):
+class UnreadableError(ShoalError):
     """A file that the store refers to is not there, or not whole."""
 
     def __init__(self, name: str, expected: str) -> None:
@@ -77,40 +76,20 @@ class MissingFileError(UnreadableError):
     """A file that the store refers to is not there: perhaps its disk is not."""
 
 
-class UnknownSurveyError(ServiceError):
-    """A survey that was never added here. People are told so: no advice for operators."""
+class UnknownError(ShoalError):
+    """A survey or a batch that is not here. People are told so: no advice for operators.
 
-    def __init__(self, survey: str) -> None:
-        self.survey = survey
-        super().__init__(f"unknown survey {survey}: this service does not collect for it")
+    One that died before it was large enough is such a batch.
+    """
 
-
-class SurveyInUseError(ServiceError):
-    """A survey that something was taken for: whoever answered counts on it to be carried out."""
-
-    def __init__(self, survey: str) -> None:
-        self.survey = survey
-        super().__init__(f"survey {survey} has reports and cannot be removed; it closes at its end")
+    def __init__(self, what: Literal["survey", "batch"], name: str) -> None:
+        self.what = what
+        self.name = name
+        self.kind = f"unknown_{what}"
+        super().__init__(f"unknown {what} {name}{_UNKNOWN[what]}")
 
 
-class SurveyClosedError(ServiceError):
-    """A survey that takes no reports now."""
-
-    def __init__(self, survey: str, reason: str) -> None:
-        self.survey = survey
-        self.reason = reason
-        super().__init__(f"survey {survey} accepts no reports now: {reason}")
-
-
-class UnknownBatchError(ServiceError):
-    """A batch that does not exist, or died before it was large enough."""
-
-    def __init__(self, batch: str) -> None:
-        self.batch = batch
-        super().__init__(f"unknown batch {batch}; list the batches that are ready")
-
-
-class LeaseLostError(ServiceError):
+class LeaseLostError(ShoalError):
     """Work that took longer than its lease, and that somebody else does now."""
 
     def __init__(self, work: str) -> None:
@@ -118,8 +97,10 @@ class LeaseLostError(ServiceError):
         super().__init__(f"the lease on {work} was lost; drop the result, nothing of it was stored")
 
 
-class NotReadyError(ServiceError):
+class NotReadyError(ShoalError):
     """What is asked for does not exist yet."""
+
+    kind = "not_ready"
 
     def __init__(self, what: str, missing: str, *, retry_after: int) -> None:
         self.what = what
@@ -128,36 +109,40 @@ class NotReadyError(ServiceError):
         super().__init__(f"{what} is not ready: {missing}; try again in {retry_after} s")
 
 
-class AlreadyCollectedError(ServiceError):
+class ConflictError(ShoalError):
+    """What the state of a survey or a batch does not allow, by its ``kind``."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+def survey_closed(survey: str, reason: str) -> ConflictError:
+    """A survey takes no reports now."""
+    return ConflictError("survey_closed", f"survey {survey} accepts no reports now: {reason}")
+
+
+def already_collected(batch: str) -> ConflictError:
     """A batch is released to one collection request, once and for all."""
-
-    def __init__(self, batch: str) -> None:
-        self.batch = batch
-        super().__init__(
-            f"batch {batch} was collected by another request; a batch is released once, so "
-            "resume the collection that requested it first"
-        )
+    message = (
+        f"batch {batch} was collected by another request; a batch is released once, so "
+        "resume the collection that requested it first"
+    )
+    return ConflictError("already_collected", message)
 
 
-class DigestMismatchError(ServiceError):
+def wrong_digest(batch: str, given: str) -> ConflictError:
     """A digest that is not that of the batch."""
-
-    def __init__(self, batch: str, given: str) -> None:
-        self.batch = batch
-        self.given = given
-        super().__init__(f"{given} is not the digest of batch {batch}; fetch the batch again")
+    message = f"{given} is not the digest of batch {batch}; fetch the batch again"
+    return ConflictError("wrong_digest", message)
 
 
-class NotAuthorizedError(ServiceError):
-    """A token is needed, and none that counts was shown."""
+class NotAuthorizedError(ShoalError):
+    """A token is needed, and none that counts was shown; or one for something else: its label."""
 
-    def __init__(self) -> None:
-        super().__init__("no valid token; make one with 'shoal keys token'")
-
-
-class ForbiddenError(ServiceError):
-    """A token that is valid, for something else."""
-
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str | None = None) -> None:
         self.label = label
-        super().__init__(f"the token {label!r} is for another survey")
+        self.kind = "not_authorized" if label is None else "forbidden"
+        other = f"the token {label!r} is for another survey"
+        none = "no valid token; make one with 'shoal keys token'"
+        super().__init__(none if label is None else other)

@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import checks, randomness
-from shoal.errors import InvalidArgumentError
-from shoal.sealing import Envelope, FramingError, KeyPair, PublicKey
-from shoal.service.errors import ServiceError
+from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.sealing import Envelope, KeyPair, MalformedError, PublicKey
 from shoal.service.wire import HEADER_BYTES, VERSION, Section, Wire
 
 TAG_BYTES = 16
@@ -40,7 +39,7 @@ Made = TypeVar("Made")
 _ATTEMPTS = 2  # a process that was killed from outside is replaced once
 
 
-class ProcessesLostError(ServiceError):
+class ProcessesLostError(ShoalError):
     """The processes that should do the work keep dying."""
 
     def __init__(self) -> None:
@@ -219,7 +218,9 @@ class Pool(AbstractContextManager["Pool"]):
         self, envelope: Envelope, pair: KeyPair, body: bytes, *, details: bytes = b""
     ) -> Iterator[bytes | None]:
         if not body or len(body) % envelope.size:
-            raise FramingError(len(body), f"one or more records of {envelope.size} bytes")
+            raise MalformedError(
+                f"a body of {len(body)} bytes", f"one or more records of {envelope.size}"
+            )
         work = partial(envelope.open_all, pair=pair, details=details)
         for part in self.map(work, _pieces(body, envelope.size, self.width)):
             yield from part

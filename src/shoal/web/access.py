@@ -27,7 +27,7 @@ from shoal.sealing import SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.clock import Clock
 from shoal.service.db.tokens import Tokens, TokenScope, hashed
-from shoal.service.errors import ForbiddenError, NotAuthorizedError
+from shoal.service.errors import NotAuthorizedError
 from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError
@@ -126,7 +126,7 @@ class Access:
             return None
         if scope is None:
             raise NotAuthorizedError
-        raise ForbiddenError(scope.label)
+        raise NotAuthorizedError(scope.label)
 
     def may_list(self, scope: TokenScope | None, survey: SurveyId) -> bool:
         """Whether a survey is on the list of those that they may see."""

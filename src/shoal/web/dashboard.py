@@ -25,7 +25,7 @@ from shoal.sealing import SealingError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
 from shoal.service.analyzer.results import ResultCache, Version
 from shoal.service.db.tokens import TokenScope
-from shoal.service.errors import NotAuthorizedError, UnknownBatchError
+from shoal.service.errors import NotAuthorizedError, UnknownError
 from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.http.problems import Problem, ProblemError, problem_of
@@ -252,7 +252,7 @@ class Dashboard:
         snapshot = self._snapshot(name)
         row = next((row for row in snapshot.batches if row.batch == batch), None)
         if row is None:
-            raise UnknownBatchError(batch)
+            raise UnknownError("batch", batch)
         if row.withheld is not None and scope is None:
             raise NotAuthorizedError
         columns = snapshot.of_batch(row, self._store.collections.find(name, batch))

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.errors import UnknownSurveyError
+from shoal.service.errors import UnknownError
 from shoal.service.http import requests
 from shoal.service.http.limits import Addresses
 from shoal.service.survey import Survey
@@ -42,7 +42,7 @@ def pages(analyzer: AnalyzerPages) -> list[Route]:
         try:
             name = SurveyId.from_text(request.path_params["survey"])
             survey = await run_in_threadpool(analyzer.store.surveys.get, name)
-        except (MalformedError, UnknownSurveyError):
+        except (MalformedError, UnknownError):
             return rendering.page("no_survey.html", status=404, cut_off=False)
         now, public = analyzer.store.clock(), analyzer.public_results
         return await run_in_threadpool(survey_page, survey, now, public_results=public)

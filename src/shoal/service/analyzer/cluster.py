@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.engines import spark
-from shoal.errors import EngineError, ShoalError
+from shoal.errors import EngineError, RefusedError, ShoalError
 from shoal.mechanisms.base import Device
 from shoal.sealing import KeyPair
 from shoal.service.analyzer.decode import Cells, LocalRecords, Mask, Opened
 from shoal.service.batch_file import BatchFile, BatchHeader
-from shoal.service.errors import ServiceError
 from shoal.service.keyring import Keyring, Protection
 from shoal.service.keyring.secrets import VARIABLE, protection_kind, read_passphrase
 from shoal.service.opening import TAG_BYTES, Pool, Rows
@@ -59,7 +58,7 @@ class Mount:
         keyring = _keyring(self)
         if keyring.fingerprint != fingerprint:
             expected = f"the keys in {self.directory / KEYS} are of {keyring.fingerprint}"
-            raise ServiceError(f"{expected}, and not of the analyzer {fingerprint}")
+            raise RefusedError(f"{expected}, and not of the analyzer {fingerprint}")
         return keyring.pair(number)
 
     def protection(self) -> Protection:
@@ -67,14 +66,14 @@ class Mount:
         kind = protection_kind(self.directory / KEYS, None)
         if kind == "keyfile":
             if self.key_file is None:
-                raise ServiceError("the keys are protected by a key file: give --key-file FILE")
+                raise RefusedError("the keys are protected by a key file: give --key-file FILE")
             return Protection.key_file(self.key_file)
         if kind != "passphrase":
             return Protection.none()
         if self.passphrase_file is not None:
             return Protection.passphrase(read_passphrase(self.passphrase_file))
         if not os.environ.get(VARIABLE):
-            raise ServiceError(f"no passphrase: set {VARIABLE} there, or give --passphrase-file")
+            raise RefusedError(f"no passphrase: set {VARIABLE} there, or give --passphrase-file")
         return Protection.passphrase(os.environ[VARIABLE])
 
 
@@ -224,7 +223,7 @@ def _in_tasks(
             try:
                 file = BatchFile.read(path)
                 if file.header != header:
-                    raise ServiceError(f"{path} is another batch on the executor")
+                    raise RefusedError(f"{path} is another batch on the executor")
                 start = task * size
                 data, cells = work(file, start, min(start + size, records))
             except (ShoalError, OSError) as problem:

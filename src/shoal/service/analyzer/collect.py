@@ -28,7 +28,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.errors import InvalidArgumentError, RefusedError, ShoalError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.analyzer.collection import (
@@ -53,9 +53,8 @@ from shoal.service.db.leases import LEASE
 from shoal.service.errors import (
     LeaseLostError,
     NotReadyError,
-    ServiceError,
     StoreUnavailableError,
-    UnknownBatchError,
+    UnknownError,
 )
 from shoal.service.keyring import KeyGoneError, KeyList, Keyring, KeyringError
 from shoal.service.opening import Pool
@@ -75,18 +74,6 @@ _AFTER_FAILURE = 10.0  # seconds
 _log = logging.getLogger(__name__)
 
 Sources = Callable[[Survey], BatchSource]
-
-
-class WrongKeysError(ServiceError):
-    """Keys that a survey does not name: everything would seem unopenable."""
-
-    def __init__(self, survey: Survey, fingerprint: str) -> None:
-        named = survey.analyzer.fingerprint
-        super().__init__(
-            f"survey {survey.id} names the analyzer with fingerprint {named}, these keys "
-            f"have {fingerprint}; use the directory with the right keys, or restore them: "
-            "nothing was fetched"
-        )
 
 
 @dataclass(frozen=True)
@@ -140,7 +127,13 @@ class Collector:
     def step(self) -> Pass:
         """Take every batch as far as it goes."""
         if self.survey.analyzer.fingerprint != self.keyring.fingerprint:
-            raise WrongKeysError(self.survey, self.keyring.fingerprint)
+            named = self.survey.analyzer.fingerprint
+            raise RefusedError(
+                f"survey {self.survey.id} names the analyzer with fingerprint {named}, these keys "
+                f"have {self.keyring.fingerprint}",
+                advice="use the directory with the right keys, or restore them: nothing was "
+                "fetched",
+            )
         talking_ends = time.monotonic() + self.talk_seconds
         problems = self._request()
         done: dict[str, list[str]] = {PUBLISHED: [], REFUSED: [], HELD: []}
@@ -296,7 +289,7 @@ class Collector:
             with self.source.fetch(collection.batch, collection.request):
                 pass  # its bytes are not needed: that it is ours is known there now
             self.source.acknowledge(*named)
-        except UnknownBatchError as error:  # from before the batch was closed: nothing is kept
+        except UnknownError as error:  # from before the batch was closed: nothing is kept
             self._warn("nothing_to_acknowledge", collection, error)
         failpoints.reached("analysis.acknowledged")
         return self.store.collections.move(collection, collection.state, acknowledged=1)

@@ -43,7 +43,7 @@ from shoal.service.db.files import fresh_name
 from shoal.service.db.leases import FREE, LEASE, Leases
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tags import add_tags, known_tags
-from shoal.service.errors import LeaseLostError, UnknownBatchError
+from shoal.service.errors import LeaseLostError, UnknownError
 from shoal.service.opening import TAG_BYTES, Rows
 from shoal.values import Counts
 
@@ -352,7 +352,7 @@ def _is(survey: int, batch: str) -> sa.ColumnElement[bool]:
 def _read(connection: sa.Connection, survey: int, batch: str) -> Collection:
     row = connection.execute(sa.select(collections).where(_is(survey, batch))).mappings().first()
     if row is None:
-        raise UnknownBatchError(batch)
+        raise UnknownError("batch", batch)
     return Collection.of(dict(row))
 
 

@@ -49,7 +49,7 @@ from shoal.service.clock import HOUR
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import surveys
-from shoal.service.errors import UnknownBatchError
+from shoal.service.errors import UnknownError
 from shoal.service.survey import Question, Survey
 from shoal.service.survey.document import labels
 from shoal.service.survey.words import sentences
@@ -518,7 +518,7 @@ class Results:
         with self.database.read() as connection:
             document = connection.execute(query).scalar()
         if document is None:
-            raise UnknownBatchError(batch)
+            raise UnknownError("batch", batch)
         return bytes(document)
 
     def survey(self, name: SurveyId, *, documents: bool = True) -> SurveyResults:

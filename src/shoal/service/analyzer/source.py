@@ -22,19 +22,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from shoal.errors import InvalidArgumentError, MissingExtraError, ShoalError
+from shoal.errors import InvalidArgumentError, MissingExtraError, RefusedError, ShoalError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collection import Collection, Offer
 from shoal.service.db.files import create, disk, sync_data, sync_directory, write_all
 from shoal.service.errors import (
-    AlreadyCollectedError,
-    DigestMismatchError,
     LeaseLostError,
     NotReadyError,
-    ServiceError,
-    UnknownBatchError,
+    UnknownError,
+    already_collected,
+    wrong_digest,
 )
 from shoal.service.http import outgoing
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.keyring.secrets import exposed
 from shoal.service.survey import Survey
 
@@ -55,29 +55,10 @@ _TIMEOUT = 60.0
 _KIND = re.compile(r"urn:shoal:problem:[a-z_]+")
 READY = frozenset({"SHUFFLED", "RELEASED"})
 _PIECE = 1 << 20
+_FREE_SPACE = "free some space, or ask the shuffler's operator"
 _DIGITS = 16  # of a survey's name, that tell it from others
 _FORBIDDEN = 403
-
-
-class SourceUnavailableError(ServiceError):
-    """The shuffler cannot be reached, or answers nothing that makes sense."""
-
-    word = "unavailable"  # for the log, which has no sentences
-
-    def __init__(self, where: str, reason: str, advice: str = "try again later") -> None:
-        self.where = where
-        self.reason = reason
-        self.advice = advice
-        super().__init__(f"no batches from {where}: {reason}; {advice}")
-
-
-class TokenRefusedError(SourceUnavailableError):
-    """The shuffler answers, and has nothing for whoever shows this token. Waiting does not help."""
-
-    def __init__(self, where: str, survey: SurveyId, status: int, detail: str) -> None:
-        self.status = status
-        self.word = "token_for_another_survey" if status == _FORBIDDEN else "token_not_valid"
-        super().__init__(where, f"the shuffler refused the token ({detail})", ask_for_token(survey))
+_NO_TOKEN = "no_token"  # noqa: S105 - a word of logs
 
 
 def ask_for_token(survey: SurveyId) -> str:
@@ -255,7 +236,7 @@ class HttpSource:
                 finally:
                     loop.run_until_complete(answer.aclose())
             except httpx.InvalidURL as error:
-                raise SourceUnavailableError(self._where, str(error)) from error
+                raise NoAnswerError(self._where, str(error)) from error
             finally:
                 loop.run_until_complete(asking.aclose())
                 loop.run_until_complete(loop.shutdown_asyncgens())
@@ -276,11 +257,11 @@ class HttpSource:
         except (TimeoutError, asyncio.CancelledError):
             if self._closed:
                 reason = "collecting ends here, and nobody waits for it"
-                raise SourceUnavailableError(self._where, reason) from None
+                raise NoAnswerError(self._where, reason) from None
             raise self._nonsense(late) from None
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            raise SourceUnavailableError(self._where, reason) from error
+            raise NoAnswerError(self._where, reason) from error
         finally:
             self._task = None
 
@@ -313,27 +294,32 @@ class HttpSource:
             yield run(piece(body, end), left, slow)
             more = total >= end
 
-    def _refusal(self, answer: httpx.Response, body: bytes, batch: str) -> ServiceError:
+    def _refusal(self, answer: httpx.Response, body: bytes, batch: str) -> ShoalError:
         kind, detail = _problem(body)
         waiting = answer.headers.get("Retry-After", "")
         match kind:
             case "already_collected":
-                return AlreadyCollectedError(batch)
+                return already_collected(batch)
             case "wrong_digest":
-                return DigestMismatchError(batch, "what was received")
+                return wrong_digest(batch, "what was received")
             case "unknown_batch":
-                return UnknownBatchError(batch)
+                return UnknownError("batch", batch)
             case "not_ready":
                 whole = waiting.isdecimal() and len(waiting) <= _LONGEST_RETRY
                 seconds = int(waiting) if whole else _RETRY
                 return NotReadyError(f"batch {batch}", detail, retry_after=seconds)
         status = answer.status_code
         if status in {401, 403}:
-            return TokenRefusedError(self._where, self._survey, status, detail)
-        return SourceUnavailableError(self._where, f"status {status} ({detail})")
+            reason, advice = (
+                f"the shuffler refused the token ({detail})",
+                ask_for_token(self._survey),
+            )
+            word = "token_for_another_survey" if status == _FORBIDDEN else "token_not_valid"
+            return NoAnswerError(self._where, reason, advice, word=word)
+        return NoAnswerError(self._where, f"status {status} ({detail})")
 
-    def _nonsense(self, what: str) -> SourceUnavailableError:
-        return SourceUnavailableError(self._where, f"it sent {what}")
+    def _nonsense(self, what: str) -> NoAnswerError:
+        return NoAnswerError(self._where, f"it sent {what}")
 
 
 def _problem(body: bytes) -> tuple[str, str]:
@@ -359,20 +345,6 @@ def _plain(text: str) -> str:
 # ------------------------------------------------------------------- how a batch gets onto the disk
 
 
-class NoSpaceError(ServiceError):
-    """A batch that the disk should not be filled with."""
-
-    def __init__(self, batch: str, size: int, space: int) -> None:
-        self.batch = batch
-        self.size = size
-        self.space = space
-        super().__init__(
-            f"batch {batch} has {size:,} bytes, and there is space for {space:,} (half of "
-            f"the free space, at most {LARGEST:,}); free some space, or ask the shuffler's "
-            "operator"
-        )
-
-
 def path_of(directory: Path, collection: Collection) -> Path:
     """Where a batch is once it is on the disk."""
     return directory / f"{collection.survey}-{collection.batch}.batch"
@@ -384,7 +356,9 @@ def download(directory: Path, collection: Collection, source: BatchSource) -> Pa
         # Refuse before the first byte what would leave too little for everything else.
         space = min(shutil.disk_usage(directory).free // 2, LARGEST)
     if collection.size > space:
-        raise NoSpaceError(collection.batch, collection.size, space)
+        what = f"batch {collection.batch} has {collection.size:,} bytes"
+        why = f"there is space for {space:,} (half of the free space, at most {LARGEST:,})"
+        raise RefusedError(f"{what}, and {why}", advice=_FREE_SPACE)
     path = path_of(directory, collection)
     with disk("receiving a batch"):
         for left in directory.glob(f"{path.stem}.*"):  # by who died
@@ -398,12 +372,12 @@ def download(directory: Path, collection: Collection, source: BatchSource) -> Pa
                     length += len(piece)
                     if length > collection.size:
                         excess = "more bytes than were announced"
-                        raise DigestMismatchError(collection.batch, excess)
+                        raise wrong_digest(collection.batch, excess)
                     digest.update(piece)
                     write_all(file, [piece])
             sync_data(file)
             if digest.hexdigest() != collection.digest:
-                raise DigestMismatchError(collection.batch, digest.hexdigest())
+                raise wrong_digest(collection.batch, digest.hexdigest())
             try:
                 draft.replace(path)
             except FileNotFoundError:  # somebody took this for dead
@@ -434,19 +408,6 @@ _SEVERAL = (
 _TRIAL = 5.0  # seconds
 
 
-class TokenFileError(ShoalError):
-    """A file of tokens that cannot be used."""
-
-    def __init__(self, path: Path, why: str, advice: str) -> None:
-        super().__init__(f"cannot use the tokens in {path}: {why}; {advice}")
-
-
-class NoTokenError(SourceUnavailableError):
-    """A survey without a token of its shuffler's: nobody is asked."""
-
-    word = "no_token"
-
-
 @dataclass(frozen=True)
 class TokenFile:
     """Lines with a token, and before it whom it is for; read when needed.
@@ -463,7 +424,7 @@ class TokenFile:
         """Refuse a file that is not there, that others may read, or without a token."""
         if not self._lines():
             advice = "put the token that shoal keys token printed into it"
-            raise TokenFileError(self.path, "there is none", advice)
+            raise RefusedError(f"cannot use the tokens in {self.path}", "there is none", advice)
 
     def token(self, survey: Survey, known: Sequence[Survey]) -> str:
         """The token for a survey; ``known`` are all that there are."""
@@ -471,13 +432,14 @@ class TokenFile:
         own = [words for words in lines if len(words) == _BOTH and _fits(words[0], survey)]
         fitting = [*own, *(words for words in lines if len(words) == 1)]
         if not fitting:
-            raise NoTokenError(survey.shuffler.url, _NONE, ask_for_token(survey.id))
+            advice = ask_for_token(survey.id)
+            raise NoAnswerError(survey.shuffler.url, _NONE, advice, word=_NO_TOKEN)
         for words in fitting:
             meant = [each for each in known if len(words) == 1 or _fits(words[0], each)]
             if all(each.shuffler.url == survey.shuffler.url for each in meant):
                 return words[-1]
         advice = f"write the shuffler's address before the token in {self.path}"
-        raise NoTokenError(survey.shuffler.url, _SEVERAL, advice)
+        raise NoAnswerError(survey.shuffler.url, _SEVERAL, advice, word=_NO_TOKEN)
 
     def _lines(self) -> list[list[str]]:
         try:
@@ -486,15 +448,17 @@ class TokenFile:
                 advice = (
                     f"run chmod 600 {self.path}; if other users could read it, make a new token"
                 )
-                raise TokenFileError(
-                    self.path, f"other users may read it (mode {mode:04o})", advice
+                raise RefusedError(
+                    f"cannot use the tokens in {self.path}",
+                    f"other users may read it (mode {mode:04o})",
+                    advice,
                 )
             with self.path.open("rb") as file:
                 text = file.read(_LARGEST_TOKEN_FILE).decode()
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
             advice = "shoal keys token prints one: put it into a file with mode 600"
-            raise TokenFileError(self.path, str(why), advice) from None
+            raise RefusedError(f"cannot use the tokens in {self.path}", str(why), advice) from None
         return [words for line in text.splitlines() if (words := line.split())]
 
 
@@ -508,7 +472,7 @@ def _fits(word: str, survey: Survey) -> bool:
 class _NoToken:
     """The shuffler of a survey that there is no token for: it says so, and the others go on."""
 
-    why: SourceUnavailableError
+    why: NoAnswerError
 
     def offers(self) -> list[Offer]:
         raise self.why
@@ -536,7 +500,7 @@ def sources(
     """Where the batches of a survey come from; ``known`` gives all surveys of this analyzer."""
     try:
         token = tokens.token(survey, known())
-    except SourceUnavailableError as error:
+    except NoAnswerError as error:
         return _NoToken(error)
     return HttpSource(survey.shuffler.url, survey.id, token)
 

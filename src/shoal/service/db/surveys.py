@@ -13,13 +13,13 @@ from hashlib import sha256
 
 import sqlalchemy as sa
 
+from shoal.errors import RefusedError
 from shoal.sealing import SurveyId
 from shoal.service.db.database import Database
 from shoal.service.db.tables import surveys, tokens
 from shoal.service.errors import (
     NotReadyError,
-    SurveyInUseError,
-    UnknownSurveyError,
+    UnknownError,
     UnreadableError,
 )
 from shoal.service.survey import Survey
@@ -121,7 +121,7 @@ class Surveys:
         query = f"SELECT 1 FROM surveys WHERE number = ? AND id = ?{dialect.shared_lock}"  # noqa: S608 - one of two
         if dialect.run(connection, query, (row.number, row.survey.id.digest)).fetchone() is None:
             self._rows.pop(row.survey.id, None)
-            raise UnknownSurveyError(str(row.survey.id))
+            raise UnknownError("survey", str(row.survey.id))
 
     def taken(self, survey: SurveyId) -> bool:
         """Whether anything was ever taken for a survey; for the operator only."""
@@ -137,9 +137,10 @@ class Surveys:
                 sa.select(surveys.c.number).where(mine).with_for_update()
             ).scalar()
             if number is None:
-                raise UnknownSurveyError(str(survey))
+                raise UnknownError("survey", str(survey))
             if self._any(connection, number):
-                raise SurveyInUseError(str(survey))
+                what = f"survey {survey} cannot be removed"
+                raise RefusedError(what, "it has reports", "it closes at its end")
             return self.forget(connection, number, survey)
 
     def forget(self, connection: sa.Connection, number: int, survey: SurveyId) -> int:
@@ -173,7 +174,7 @@ class Surveys:
         with self.database.read() as connection:
             row = connection.execute(sa.select(surveys).where(condition)).first()
         if row is None or bytes(row.configuration) == _REMOVED:
-            raise UnknownSurveyError(name)
+            raise UnknownError("survey", name)
         # What people agreed to is what its name is the hash of, whoever can write to the database.
         if sha256(bytes(row.configuration)).digest() != bytes(row.id):
             raise UnreadableError(f"survey {name}", "the configuration that its id is the hash of")

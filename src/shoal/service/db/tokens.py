@@ -16,7 +16,7 @@ from shoal.service.clock import Clock, GracePeriod
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import tokens
-from shoal.service.errors import ForbiddenError, NotAuthorizedError
+from shoal.service.errors import NotAuthorizedError
 
 LONGEST_LABEL = 200
 KEPT_AFTER_END = 30 * 86_400  # seconds in which a token that ended is still told of
@@ -74,7 +74,7 @@ class Tokens:
         """What a token is for, if it counts and covers the survey (None: all of them)."""
         scope = self.scope(hashed(token))
         if scope.survey is not None and scope.survey != survey:
-            raise ForbiddenError(scope.label)
+            raise NotAuthorizedError(scope.label)
         return scope
 
     def scope(self, hashed: bytes) -> TokenScope:

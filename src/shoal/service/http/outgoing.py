@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from shoal.service.errors import ServiceError
+from shoal.errors import ShoalError
 
 # Of every httpx.AsyncClient.
 SETTINGS: dict[str, Any] = {
@@ -25,13 +25,25 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class NoAnswerError(ServiceError):
-    """A service that does not answer, not in time, or with more than was wanted."""
+class NoAnswerError(ShoalError):
+    """A service that does not answer, not in time, or with nothing that makes sense.
 
-    def __init__(self, url: str, reason: str) -> None:
+    ``word`` says why in logs, which have no sentences.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        reason: str,
+        advice: str = "try again later",
+        *,
+        word: str = "unavailable",
+    ) -> None:
         self.url = url
         self.reason = reason
-        super().__init__(f"no answer from {url}: {reason}; try again later")
+        self.advice = advice
+        self.word = word
+        super().__init__(f"no answer from {url}: {reason}; {advice}")
 
 
 def whole(

@@ -93,22 +93,28 @@ class ProblemError(Exception):
         super().__init__(problem.detail)
 
 
-# Looked up along the class's bases, so that the nearest one decides.
-_KINDS: dict[type[BaseException], tuple[str, int]] = {
-    errors.StoreUnavailableError: ("unavailable", 503),
-    errors.UnreadableError: ("unavailable", 503),
-    KeyringError: ("unavailable", 503),
-    errors.UnknownSurveyError: ("unknown_survey", 404),
-    errors.SurveyClosedError: ("survey_closed", 403),
-    errors.UnknownBatchError: ("unknown_batch", 404),
-    errors.NotReadyError: ("not_ready", 425),
-    errors.AlreadyCollectedError: ("already_collected", 409),
-    errors.DigestMismatchError: ("wrong_digest", 409),
-    errors.NotAuthorizedError: ("not_authorized", 401),
-    errors.ForbiddenError: ("forbidden", 403),
-    SealingError: ("malformed", 400),
-    InvalidArgumentError: ("invalid", 400),
-    ShoalError: ("refused", 409),
+# What an error is that does not say it itself; looked up along its bases, so the nearest decides.
+_KINDS: dict[type[BaseException], str] = {
+    errors.StoreUnavailableError: "unavailable",
+    errors.UnreadableError: "unavailable",
+    KeyringError: "unavailable",
+    SealingError: "malformed",
+    InvalidArgumentError: "invalid",
+    ShoalError: "refused",
+}
+_STATUS = {
+    "unavailable": 503,
+    "unknown_survey": 404,
+    "survey_closed": 403,
+    "unknown_batch": 404,
+    "not_ready": 425,
+    "already_collected": 409,
+    "wrong_digest": 409,
+    "not_authorized": 401,
+    "forbidden": 403,
+    "malformed": 400,
+    "invalid": 400,
+    "refused": 409,
 }
 _OF_THE_FRAMEWORK = {
     404: ("no_such_path", "there is nothing at this path; /openapi.json lists all paths"),
@@ -118,22 +124,23 @@ _WAITING = {425, 429, 503}
 # What is wrong inside is for the log; paths and addresses of the operator's are nobody's business.
 _INSIDE = "the service cannot read or write its data now; try again later"
 _CHALLENGES = {
-    401: f'{_CHALLENGE}, error="invalid_token"',
-    403: f'{_CHALLENGE}, error="insufficient_scope"',
+    "not_authorized": f'{_CHALLENGE}, error="invalid_token"',
+    "forbidden": f'{_CHALLENGE}, error="insufficient_scope"',
 }
 
 
 def problem_of(error: ShoalError) -> Problem:
     """The problem that an error of the service is."""
-    kind, status = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
+    default = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
+    kind: str = getattr(error, "kind", default)
+    status, challenge = _STATUS[kind], _CHALLENGES.get(kind)
     retry_after: int = getattr(error, "retry_after", RETRY_SECONDS)
-    unauthorized = isinstance(error, errors.NotAuthorizedError | errors.ForbiddenError)
     return Problem(
         kind,
         status,
         _INSIDE if status >= 500 else str(error),
         retry_after=retry_after if status in _WAITING else None,
-        headers={"WWW-Authenticate": _CHALLENGES[status]} if unauthorized else {},
+        headers={} if challenge is None else {"WWW-Authenticate": challenge},
     )
 
 

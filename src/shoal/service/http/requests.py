@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from shoal.sealing import MalformedError, SurveyId
-from shoal.service.errors import UnknownBatchError, UnknownSurveyError
+from shoal.service.errors import UnknownError
 from shoal.service.http.limits import Addresses, Networks
 from shoal.service.http.openapi import JSON
 from shoal.service.http.problems import NO_TOKEN, Problem, ProblemError
@@ -45,14 +45,14 @@ def survey_named(request: Request) -> SurveyId:
     try:
         return SurveyId.from_text(request.path_params["survey"])
     except MalformedError:
-        raise UnknownSurveyError("of this name") from None
+        raise UnknownError("survey", "of this name") from None
 
 
 def batch_named(request: Request) -> str:
     """The batch in its path."""
     batch: str = request.path_params["batch"]
     if not HEX32.fullmatch(batch):
-        raise UnknownBatchError("of this name")
+        raise UnknownError("batch", "of this name")
     return batch
 
 

@@ -31,9 +31,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError
 from shoal.service.http.limits import Addresses, Limits, Networks, PerNetwork
-from shoal.service.http.problems import Problem
+from shoal.service.http.problems import Problem, ProblemError
 
 LOOPBACK = "127.0.0.1"
 GRACE = 30  # seconds for requests that have begun
@@ -43,15 +43,6 @@ _MOST_FILES = 65_536
 _FILES_FOR_WORK = 256  # kept back for the store: databases, segments, batches
 _PER_LINE = 4  # bytes of a header line beside its name and its value
 _NOT_HTTP = Problem("malformed", 400, "this is not an HTTP/1.1 request", close=True)
-
-
-class CannotListenError(ShoalError):
-    """A port that another program has, or that this user may not use."""
-
-    def __init__(self, host: str, port: int, why: str, advice: str) -> None:
-        self.host = host
-        self.port = port
-        super().__init__(f"cannot listen on {host} port {port}: {why}; {advice}")
 
 
 def listen(
@@ -67,7 +58,8 @@ def listen(
             opened.listen(BACKLOG)
         except OSError as error:
             advice = "start without --socket, so that the service opens its own port"
-            raise CannotListenError("descriptor", descriptor, str(error.strerror), advice) from None
+            what = f"cannot listen on descriptor port {descriptor}"
+            raise RefusedError(what, str(error.strerror), advice) from None
         return opened
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -84,9 +76,7 @@ def listen(
     return opened
 
 
-def _refusal(
-    host: str, port: int, error: OSError | OverflowError, option: str
-) -> CannotListenError:
+def _refusal(host: str, port: int, error: OSError | OverflowError, option: str) -> RefusedError:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             why = "the port is in use"
@@ -100,7 +90,7 @@ def _refusal(
             advice = (
                 f"choose an address of this machine with --{host_option}, and a port up to 65535"
             )
-    return CannotListenError(host, port, why, advice)
+    return RefusedError(f"cannot listen on {host} port {port}", why, advice)
 
 
 def address(listening: socket.socket) -> str:
@@ -179,10 +169,6 @@ def background(
 # Connections
 
 
-class HeadTooLongError(Exception):
-    """Raised within the parser, which then stops."""
-
-
 class Bounded(HttpToolsProtocol):
     """One connection of a server, with limits."""
 
@@ -255,14 +241,14 @@ class Bounded(HttpToolsProtocol):
         """A piece of its first line."""
         self._head += len(url)
         if self._head > self.limits.head_bytes:
-            raise HeadTooLongError
+            raise ProblemError(_too_long(self.limits.head_bytes))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of its head, or one behind its body."""
         self._head += len(name) + len(value) + _PER_LINE
         if self._head > self.limits.head_bytes:
-            raise HeadTooLongError
+            raise ProblemError(_too_long(self.limits.head_bytes))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.explain.document import Document, Row, Table
 from shoal.explain.text import moment, plural
 from shoal.sealing import SurveyId
@@ -15,7 +15,7 @@ from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db.surveys import Deleted
 from shoal.service.db.tokens import TokenScope
-from shoal.service.errors import NotReadyError, SurveyInUseError
+from shoal.service.errors import NotReadyError
 from shoal.service.keyring import Keyring
 from shoal.service.ops.home import Home, check_named, opened
 from shoal.service.shuffler.store import ShufflerStore
@@ -27,24 +27,20 @@ Store = ShufflerStore | AnalyzerStore
 _DIGITS = re.compile(r"[0-9a-f]{4,64}")
 
 
-class AdministrationError(ShoalError):
-    """A survey that a party cannot collect for, or cannot forget."""
-
-
 def add_survey(survey: Survey, home: Home) -> bool:
     """Let a party collect for a survey that names it; whether it did not know it before."""
     check_texts(survey)
     keyring = Keyring.open(home.keys, protection=None)
     check_named(survey, keyring)
     if survey.suite not in keyring.suites:
-        raise AdministrationError(
+        raise RefusedError(
             f"reports of the survey are sealed with {survey.suite}, and the {home.role} has keys "
             f"for {', '.join(keyring.suites)} only; add one by shoal keys rotate --suite "
             f"{survey.suite}"
         )
     expired, max_age = keyring.schedule.expired, survey.batches.max_age
     if home.role == "analyzer" and expired < max_age:
-        raise AdministrationError(
+        raise RefusedError(
             f"these keys are deleted {expired:,} s after they expire, and a batch of the survey "
             f"may wait for {max_age:,} s; make keys with a longer --expired, or a survey with a "
             "shorter --max-age"
@@ -119,11 +115,10 @@ def remove_survey(store: Store, digits: str) -> tuple[SurveyId, int]:
     name = survey_name(store, digits)
     try:
         return name, store.surveys.remove(name)
-    except SurveyInUseError as error:
+    except RefusedError as error:
         taken = "reports" if isinstance(store, ShufflerStore) else "collected batches"
         ends = moment(store.surveys.get(name).not_after)
-        message = f"it has {taken}; it closes on {ends} (UTC)"
-        raise AdministrationError(f"survey {name} cannot be removed: {message}") from error
+        raise RefusedError(error.what, f"it has {taken}", f"it closes on {ends} (UTC)") from error
 
 
 def delete_data(store: Store, survey: SurveyId) -> Deleted:
@@ -133,7 +128,7 @@ def delete_data(store: Store, survey: SurveyId) -> Deleted:
     except NotReadyError as error:
         over = store.surveys.get(survey)
         until = moment(over.not_after + over.batches.max_age)
-        raise AdministrationError(
+        raise RefusedError(
             f"survey {survey} is not over: its last batch may close until {until} (UTC); "
             "nothing was deleted"
         ) from error

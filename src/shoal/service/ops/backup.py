@@ -49,7 +49,7 @@ from typing import Any, BinaryIO
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError
 from shoal.explain.document import Document
 from shoal.explain.text import moment, plural
 from shoal.service.analyzer import tables as analyzer
@@ -93,17 +93,7 @@ Range = tuple[int, int]  # where a stretch begins in the file, and its length
 Progress = Callable[[int, int], None]  # so many of so many pages or files
 
 
-class BackupError(ShoalError):
-    """A backup that cannot be made, read or restored."""
-
-    def __init__(self, what: str, why: str, advice: str) -> None:
-        self.what = what
-        self.why = why
-        self.advice = advice
-        super().__init__(f"{what}: {why}; {advice}")
-
-
-class GoneError(BackupError):
+class GoneError(RefusedError):
     """What belongs to the copied database was deleted, or changed, before it was copied."""
 
     def __init__(self, path: Path, how: str = "deleted") -> None:
@@ -115,9 +105,9 @@ class GoneError(BackupError):
         )
 
 
-def damaged(path: Path, why: str) -> BackupError:
+def damaged(path: Path, why: str) -> RefusedError:
     """A file that is no backup, or not all of one."""
-    return BackupError(f"cannot use {path}", why, "use another backup")
+    return RefusedError(f"cannot use {path}", why, "use another backup")
 
 
 @contextmanager
@@ -127,7 +117,7 @@ def disk(what: str, advice: str = "free some space, or choose another place") ->
         yield
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        raise BackupError(what, f"{error.strerror or error}{where}", advice) from error
+        raise RefusedError(what, f"{error.strerror or error}{where}", advice) from error
 
 
 @dataclass(frozen=True)
@@ -270,14 +260,14 @@ def _small_files(home: Home, copied: sa.Connection, *, token: bool) -> dict[str,
         name = copied.execute(sa.text("SELECT id FROM store")).scalar_one()
         if content[STORE_ID].decode(errors="replace").strip() != name:
             why = f"{home.directory} belongs to another database"
-            raise BackupError("cannot make the backup", why, "check --store and SHOAL_STORE")
+            raise RefusedError("cannot make the backup", why, "check --store and SHOAL_STORE")
     return content
 
 
 def _revision(copied: sa.Connection, role: Role) -> str:
     if not sa.inspect(copied).has_table(f"{role}_revision"):
         advice = "check --store and SHOAL_STORE"
-        raise BackupError("cannot make the backup", f"this is not the {role}'s database", advice)
+        raise RefusedError("cannot make the backup", f"this is not the {role}'s database", advice)
     query = sa.text(f"SELECT version_num FROM {role}_revision")  # noqa: S608 - one of two words
     return str(copied.execute(query).scalar_one())
 
@@ -422,7 +412,7 @@ def _sqlite(
     source, copy = Path(str(url.database)), scratch / SQLITE_FILE
     if not source.is_file():
         advice = "the service makes it when it starts, or with its first survey"
-        raise BackupError("there is nothing to back up", f"no database {source}", advice)
+        raise RefusedError("there is nothing to back up", f"no database {source}", advice)
     try:
         copy_sqlite(source, copy, progress, without)
     except sqlite3.Error as error:
@@ -432,7 +422,7 @@ def _sqlite(
         if code == sqlite3.SQLITE_FULL:  # only the copy is written to
             advice = "free some space there, or choose another place"
             why = f"there is no space for a copy of the database in {scratch.parent}"
-            raise BackupError("cannot make the backup", why, advice) from error
+            raise RefusedError("cannot make the backup", why, advice) from error
         raise StoreUnavailableError("copying", str(error)) from error
     engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.pool.NullPool)
     try:
@@ -444,8 +434,8 @@ def _sqlite(
         raise _broken(str(error.orig)) from error
 
 
-def _broken(why: str) -> BackupError:
-    return BackupError("cannot make the backup", why, "restore an older backup")
+def _broken(why: str) -> RefusedError:
+    return RefusedError("cannot make the backup", why, "restore an older backup")
 
 
 def copy_sqlite(source: Path, copy: Path, progress: Progress, without: Sequence[str] = ()) -> None:
@@ -512,7 +502,7 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
     path = shutil.which(program)
     if path is None:
         advice = "install PostgreSQL's client programs, of the server's version or newer"
-        raise BackupError(f"cannot run {program}", "it is not on the PATH", advice)
+        raise RefusedError(f"cannot run {program}", "it is not on the PATH", advice)
     variables = os.environ | {"PGCONNECT_TIMEOUT": "30"}
     if url.password:
         variables["PGPASSWORD"] = str(url.password)
@@ -526,7 +516,7 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
     )
     if finished.returncode:
         why = _first_line(finished.stderr) or f"status {finished.returncode}"
-        raise BackupError(
+        raise RefusedError(
             f"{program} failed", why, "check that the database runs and that this user may read it"
         )
 
@@ -534,7 +524,7 @@ def run(program: str, words: Sequence[str], url: URL) -> None:
 def _address(url: URL) -> str:
     """The address without its password: lists of processes show it."""
     if "sslpassword" in url.query:
-        raise BackupError(
+        raise RefusedError(
             "cannot run the programs of PostgreSQL",
             "they would show the sslpassword of the address to all users of this machine",
             "use a key without a password, in a file that only this user can read",
@@ -735,10 +725,10 @@ def refuse_existing(target: Path) -> None:
     """Nothing is overwritten."""
     if target.exists() or target.is_symlink():
         advice = "choose another name, or a directory for several backups (a name that ends with /)"
-        raise BackupError(f"cannot write {target}", "it exists already", advice)
+        raise RefusedError(f"cannot write {target}", "it exists already", advice)
     if not target.parent.is_dir():
         why = f"there is no directory {target.parent}"
-        raise BackupError(f"cannot write {target}", why, "create it, or choose another place")
+        raise RefusedError(f"cannot write {target}", why, "create it, or choose another place")
 
 
 class Archive:

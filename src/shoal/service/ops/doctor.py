@@ -18,12 +18,13 @@ import httpx
 
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.explain.text import duration
-from shoal.service.analyzer.source import SourceUnavailableError, TokenFile, try_token
+from shoal.service.analyzer.source import TokenFile, try_token
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.errors import StoreUnavailableError, StoreVersionError
 from shoal.service.http import outgoing
+from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.keyring import KeyList, Keyring
 from shoal.service.keyring.key_list import ROLES, unverified
 from shoal.service.ops import health
@@ -138,7 +139,7 @@ def _tokens(party: Examined, now: int) -> Iterator[Finding]:
         name = f"token for survey {str(survey.id)[:12]}"
         try:
             try_token(tokens, party.surveys, survey)
-        except SourceUnavailableError as error:
+        except NoAnswerError as error:
             if error.__cause__ is None:  # otherwise it does not answer at all, which was said
                 yield fail(name, f"{error.reason}: nothing is collected for it", error.advice)
         else:
@@ -235,7 +236,7 @@ class Remote:
         """The answer with its status, date and body; none if it does not come to an end."""
         try:
             return outgoing.whole(self.url + path, seconds=_TIMEOUT, largest=_LARGEST)
-        except outgoing.NoAnswerError:
+        except NoAnswerError:
             return None
 
 

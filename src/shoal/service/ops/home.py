@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError, ShoalError
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
@@ -33,18 +33,6 @@ if TYPE_CHECKING:
 KEYS = "keys"
 DATABASE = "store.sqlite"
 STORE_VARIABLE = "SHOAL_STORE"
-
-
-class HomeError(ShoalError):
-    """A directory that cannot be worked in."""
-
-    def __init__(self, path: Path, why: str, advice: str) -> None:
-        self.path = path
-        super().__init__(f"cannot use {path}: {why}; {advice}")
-
-
-class WrongPartyError(ShoalError):
-    """A survey that names somebody else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +62,17 @@ class Home:
         """Refuse a directory that is not there, or cannot be written to."""
         if self.directory.exists() and not self.directory.is_dir():
             advice = "name the directory of a shuffler or an analyzer"
-            raise HomeError(self.directory, "it is a file, not a directory", advice)
+            raise RefusedError(
+                f"cannot use {self.directory}", "it is a file, not a directory", advice
+            )
         if not self.directory.exists():
             advice = f"create it with shoal keys new {self.keys} --role {self.role}"
-            raise HomeError(self.directory, "there is no such directory", advice)
+            raise RefusedError(f"cannot use {self.directory}", "there is no such directory", advice)
         if not os.access(self.directory, os.R_OK | os.W_OK | os.X_OK):
             advice = "run as its owner, or give it to this user (chown)"
-            raise HomeError(self.directory, "this user may not write to it", advice)
+            raise RefusedError(
+                f"cannot use {self.directory}", "this user may not write to it", advice
+            )
 
     def check_role(self) -> None:
         """Refuse the directory of the other party, and one that cannot be worked in."""
@@ -88,8 +80,10 @@ class Home:
         role = Keyring.open(self.keys, protection=None).role
         if role != self.role:
             why = f"it is the directory of the {role}, not of the {self.role}"
-            raise HomeError(
-                self.directory, why, f"name another directory, or run shoal serve {role}"
+            raise RefusedError(
+                f"cannot use {self.directory}",
+                why,
+                f"name another directory, or run shoal serve {role}",
             )
 
     def make(self) -> None:
@@ -98,7 +92,9 @@ class Home:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             advice = "choose another directory"
-            raise HomeError(self.directory, error.strerror or str(error), advice) from None
+            raise RefusedError(
+                f"cannot use {self.directory}", error.strerror or str(error), advice
+            ) from None
         self.check()
 
     def keyring(
@@ -135,7 +131,7 @@ def home_of(directory: Path, store: str | None = None) -> Home:
         directory = directory.parent
     if not directory.exists():
         advice = "name the directory of a shuffler or an analyzer, with its keys in it"
-        raise HomeError(directory, "there is no such directory", advice)
+        raise RefusedError(f"cannot use {directory}", "there is no such directory", advice)
     Home(directory=directory, role="shuffler").check()
     role = Keyring.open(directory / KEYS, protection=None).role
     return Home(directory=directory, role=role, store=store)
@@ -188,7 +184,7 @@ def check_named(survey: Survey, keyring: Keyring) -> None:
     """Refuse keys that a survey does not name."""
     party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
     if party.fingerprint != keyring.fingerprint:
-        raise WrongPartyError(
+        raise RefusedError(
             f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these keys "
             f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
             "prints, or restore the keys that it was made for"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal import checks
-from shoal.errors import InvalidArgumentError, MissingExtraError, ShoalError
+from shoal.errors import InvalidArgumentError, MissingExtraError, RefusedError
 from shoal.explain.rendering import environment, render
 from shoal.sealing import MalformedError, Plain, SurveyId, canonical
 from shoal.service.admission import Invitation
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 KIND, VERSION = "codes", 1
 COLUMNS = ("number", "invitation", "link")
-
-
-class InvitationsError(ShoalError):
-    """A table of invitations, or a file of codes, that is not what it should be."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class CodesFile:
                 return made
         except (MalformedError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             pass
-        raise InvitationsError(f"{name} is not a file of codes from shoal invite")
+        raise RefusedError(f"{name} is not a file of codes from shoal invite")
 
     def apply(self, codes: Codes) -> int:
         """Do all that it says; how many codes were not there before. Again, it does nothing."""
@@ -137,12 +133,12 @@ def read_table(path: Path) -> list[Handed]:
     try:
         rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
         if not rows or tuple(rows[0]) != COLUMNS:
-            raise InvitationsError(f"{path} is not a table of invitations: its columns differ")
+            raise RefusedError(f"{path} is not a table of invitations: its columns differ")
         return [Handed(int(number), Invitation.read(text)) for number, text, _ in rows[1:]]
     except OSError as error:
-        raise InvitationsError(f"cannot read {path}: {error.strerror or error}") from error
+        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, InvalidArgumentError) as error:
-        raise InvitationsError(f"{path} is not a table of invitations, or was changed") from error
+        raise RefusedError(f"{path} is not a table of invitations, or was changed") from error
 
 
 def found(who: str, handed: Sequence[Handed]) -> Handed:

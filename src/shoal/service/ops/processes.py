@@ -30,7 +30,7 @@ from typing import IO, Any, Generic, TypeVar
 
 from starlette.types import ASGIApp
 
-from shoal.errors import InvalidArgumentError, ShoalError
+from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.service.analyzer.app import AnalyzerPages, Pages, analyzer_app, no_pages
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import TokenFile, sources
@@ -366,25 +366,6 @@ def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
 # Children
 
 
-class ChildFailedError(ShoalError):
-    """A service that did not come up, or did not stay."""
-
-    def __init__(self, name: str, status: int, last_line: str) -> None:
-        self.name = name
-        self.status = status
-        why = last_line or f"it ended with status {status} and no message; see its log"
-        super().__init__(f"the {name} stopped: {why}")
-
-
-class TooSlowError(ShoalError):
-    """Something that the services should have done by now."""
-
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(
-            f"{what} took more than {seconds:.0f} s; see the logs, and run shoal doctor"
-        )
-
-
 @dataclass
 class Child:
     """One service: what it is called, the words of its command, and the sockets it is handed.
@@ -455,7 +436,8 @@ class Children:
             young = time.monotonic() - child.born < _SHORTEST_LIFE
             child.deaths = child.deaths + 1 if young else 1
             if status == REFUSED or (young and child.deaths > 1):
-                raise ChildFailedError(child.name, status, last_line)
+                why = last_line or f"it ended with status {status} and no message; see its log"
+                raise RefusedError(f"the {child.name} stopped", why)
             values = {"role": child.name, "status": status, "attempt": child.deaths}
             logs.say("child_died", level=logging.WARNING, **values)
             child.close()
@@ -474,7 +456,8 @@ class Children:
         while not ready():
             self.check()
             if time.monotonic() > deadline:
-                raise TooSlowError(what, timeout)
+                slow = f"{what} took more than {timeout:.0f} s"
+                raise RefusedError(slow, advice="see the logs, and run shoal doctor")
             time.sleep(pause)
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+from shoal.errors import RefusedError
 from shoal.explain.document import Document
 from shoal.explain.text import moment
 from shoal.service.analyzer import tables as analyzer
@@ -44,7 +45,7 @@ from shoal.service.errors import StoreVersionError
 from shoal.service.keyring import KeyInfo, Keyring, Protection
 from shoal.service.keyring.keys import Revived, next_number
 from shoal.service.ops import backup as backups
-from shoal.service.ops.backup import Archive, BackupError, Entry, Manifest, Progress, damaged, disk
+from shoal.service.ops.backup import Archive, Entry, Manifest, Progress, damaged, disk
 from shoal.service.ops.home import Home
 from shoal.service.shuffler.batches import DEAD_LETTERS, count
 from shoal.service.shuffler.codes import mark_spent
@@ -205,10 +206,10 @@ def restore(
 def _refuse_full(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         advice = "restore into a directory that does not exist yet"
-        raise BackupError(f"cannot restore to {directory}", "it is not empty", advice)
+        raise RefusedError(f"cannot restore to {directory}", "it is not empty", advice)
     if not directory.absolute().parent.is_dir():
         why = f"there is no directory {directory.absolute().parent}"
-        raise BackupError(f"cannot restore to {directory}", why, "make it first")
+        raise RefusedError(f"cannot restore to {directory}", why, "make it first")
 
 
 def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None:
@@ -220,23 +221,23 @@ def _check(archive: Archive, store: str | None, waiting: Waiting | None) -> None
             "give --waiting drop to give up the reports that were waiting; or --waiting "
             "keep, if you know that no batch has closed since (docs/operate/restore.md)"
         )
-        raise BackupError(what, why, advice)
+        raise RefusedError(what, why, advice)
     if waiting == "keep" and not manifest.waiting:
         why = "the reports that were waiting are not in it"
         advice = "give --waiting drop, or use a backup that was made with --with-waiting"
-        raise BackupError(what, why, advice)
+        raise RefusedError(what, why, advice)
     if manifest.role == "analyzer" and waiting is not None:
-        raise BackupError(what, "it is an analyzer's", "leave --waiting out")
+        raise RefusedError(what, "it is an analyzer's", "leave --waiting out")
     dialect = SQLite.name if store is None else make_url(store).get_backend_name()
     if dialect == SQLite.name and store is not None:
         advice = (
             "leave out --store and SHOAL_STORE: the database becomes store.sqlite in the directory"
         )
-        raise BackupError(what, "--store names a database of SQLite", advice)
+        raise RefusedError(what, "--store names a database of SQLite", advice)
     if dialect != manifest.database:
         known = DIALECTS.get(manifest.database)
         advice = "use the version that made it" if known is None else known.address
-        raise BackupError(what, f"it has a database of {manifest.database}", advice)
+        raise RefusedError(what, f"it has a database of {manifest.database}", advice)
 
 
 @contextmanager
@@ -282,7 +283,7 @@ def _database(archive: Archive, home: Home, *, migrate: bool) -> Iterator[Databa
         with backups.connected(url, "restoring") as connection:
             if sa.inspect(connection).get_table_names():
                 advice = "give the address of an empty one, or empty it (dropdb, createdb)"
-                raise BackupError("cannot restore", "the database is not empty", advice)
+                raise RefusedError("cannot restore", "the database is not empty", advice)
         words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
         backups.run("pg_restore", [*words, str(dump)], url)
         dump.unlink()

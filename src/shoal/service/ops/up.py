@@ -40,7 +40,7 @@ import httpx
 
 from shoal import checks, randomness
 from shoal.accounting.amplification import local_epsilon
-from shoal.errors import ShoalError
+from shoal.errors import RefusedError
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Cells
@@ -52,12 +52,12 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Client, Policy, Queued, Settings
 from shoal.service.clock import Clock, system_clock
 from shoal.service.db.key_lists import KeyLists
-from shoal.service.http.server import LOOPBACK, CannotListenError, address, listen
+from shoal.service.http.server import LOOPBACK, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.keyring.secrets import TEMPORARY, write_private
 from shoal.service.opening import executor
-from shoal.service.ops.home import STORE_VARIABLE, Home, HomeError, opened
+from shoal.service.ops.home import STORE_VARIABLE, Home, opened
 from shoal.service.ops.processes import Child, Children
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
@@ -175,9 +175,9 @@ class Embedded:
         except (OSError, MalformedError) as error:
             raise self._broken(path, type(error).__name__) from None
 
-    def _broken(self, path: Path, why: str) -> HomeError:
+    def _broken(self, path: Path, why: str) -> RefusedError:
         advice = f"{path.name} was not written by shoal up: choose another directory"
-        return HomeError(self.directory, why, advice)
+        return RefusedError(f"cannot use {self.directory}", why, advice)
 
     def make(
         self, design: TrialSurvey, ports: Mapping[Role, int], *, clock: Clock = system_clock
@@ -197,7 +197,7 @@ class Embedded:
         if names and names.isdisjoint({STATE, UNFINISHED, UNFINISHED + TEMPORARY}):
             why = f"it has files that shoal up did not make ({min(names)})"
             advice = "nothing was changed: choose a new directory, or an empty one"
-            raise HomeError(self.directory, why, advice)
+            raise RefusedError(f"cannot use {self.directory}", why, advice)
         write_private(self.directory / UNFINISHED, b"")
         parties: list[Party] = []
         for role in ROLES:  # each with keys, which it may have already
@@ -262,15 +262,9 @@ class Embedded:
             self.home(role).database(migrate=True).close()
 
 
-class UndeliveredError(ShoalError):
-    """Reports that did not arrive."""
-
-    def __init__(self, where: str, waiting: int, why: str) -> None:
-        self.waiting = waiting
-        super().__init__(
-            f"{waiting:,} reports did not arrive at {where}: {why}; run the same command "
-            "again, it keeps them"
-        )
+def _undelivered(where: str, waiting: int, why: str) -> RefusedError:
+    what = f"{waiting:,} reports did not arrive at {where}"
+    return RefusedError(what, why, "run the same command again, it keeps them")
 
 
 def invented(survey: Survey, people: int) -> list[str]:
@@ -372,7 +366,7 @@ class Local:
             with client(self.people / f"{job.number}-{person}") as device:
                 sent = device.report(self.survey, answer, invitation=invitation)
             if isinstance(sent, Queued):
-                raise UndeliveredError(self.survey.shuffler.url, 1, sent.reason)
+                raise _undelivered(self.survey.shuffler.url, 1, sent.reason)
             progress(person + 1, job.people)
         many = answers[SINGLY:]
         processes = 1 if len(many) < _MANY else os.cpu_count() or 1
@@ -386,7 +380,7 @@ class Local:
                 progress=lambda done, _: progress(SINGLY + done, job.people),
             )
         if not delivery.finished:
-            raise UndeliveredError(self.survey.shuffler.url, delivery.waiting, delivery.reason)
+            raise _undelivered(self.survey.shuffler.url, delivery.waiting, delivery.reason)
         finished = replace(job, finished=True)
         write_private(self.people / _STATE, json.dumps(asdict(finished)).encode())
 
@@ -404,16 +398,16 @@ def running(directory: Path, design: TrialSurvey, *, port: int | None = None) ->
     ports = before or {"shuffler": port or 0, "analyzer": port + 1 if port else 0}
     numbers = [*ports.items(), *((f"{name} metrics", 0) for name in _PROCESSES)]
     with ExitStack() as stack:
-        try:
-            sockets = {
-                name: stack.enter_context(listen(LOOPBACK, number)) for name, number in numbers
-            }
-        except CannotListenError as error:
-            if before is None:
-                raise
-            why = f"it is already running, or another program has its port {error.port}"
-            advice = "stop that first, or choose another directory"
-            raise HomeError(directory, why, advice) from None
+        sockets = {}
+        for name, number in numbers:
+            try:
+                sockets[name] = stack.enter_context(listen(LOOPBACK, number))
+            except RefusedError:
+                if before is None:
+                    raise
+                why = f"it is already running, or another program has its port {number}"
+                advice = "stop that first, or choose another directory"
+                raise RefusedError(f"cannot use {directory}", why, advice) from None
         if before is None:
             ports = {role: sockets[role].getsockname()[1] for role in ROLES}
             survey = embedded.make(design, ports)

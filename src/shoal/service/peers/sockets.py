@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from shoal.sealing.errors import FramingError
+from shoal.sealing.errors import MalformedError
 from shoal.sealing.keys import KeyPair, PublicKey
 from shoal.service.peers.machine import Peer, Send, Standing, Task
 from shoal.service.peers.survey import Directory, Step
@@ -36,7 +36,7 @@ PREFIX_BYTES = 4
 _MOST_TAKEN = 256
 _MOST_MADE = 128
 _TIMEOUT = 10.0
-_CUT_OFF = (FramingError, EOFError, OSError, TimeoutError)
+_CUT_OFF = (MalformedError, EOFError, OSError, TimeoutError)
 
 Tap = Callable[[int, int, bytes], None]  # sees every frame: from, to, bytes
 Address = tuple[str, int]
@@ -63,7 +63,9 @@ async def read_frame(stream: asyncio.StreamReader, lengths: Collection[int]) -> 
     """The payload of the next frame. Of another length it is refused before its bytes arrive."""
     length = int.from_bytes(await stream.readexactly(PREFIX_BYTES), "big")
     if length not in lengths:
-        raise FramingError(length, f"a frame of {' or '.join(map(str, sorted(lengths)))} bytes")
+        raise MalformedError(
+            f"a frame of {length} bytes", f"one of {' or '.join(map(str, sorted(lengths)))}"
+        )
     return await stream.readexactly(length)
 
 

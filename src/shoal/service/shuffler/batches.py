@@ -50,13 +50,13 @@ from shoal.service.db.dialect import dialect_of
 from shoal.service.db.leases import FREE, Leases
 from shoal.service.db.surveys import SurveyRow, Surveys
 from shoal.service.errors import (
-    AlreadyCollectedError,
-    DigestMismatchError,
     NotReadyError,
     OvertakenError,
     StoreUnavailableError,
-    UnknownBatchError,
+    UnknownError,
     UnreadableError,
+    already_collected,
+    wrong_digest,
 )
 from shoal.service.shuffler.tables import (
     ACCEPTS,
@@ -350,7 +350,7 @@ class Batches:
             )
             row = _shuffled(connection, mine, batch)
             if row.state != RELEASED or row.request != request:
-                raise AlreadyCollectedError(batch)
+                raise already_collected(batch)
         path = self.path(batch, row.digest)
         if moved.rowcount == 1:
             failpoints.reached("release.recorded")
@@ -366,9 +366,9 @@ class Batches:
             if row.state == SHUFFLED:
                 raise NotReadyError(f"batch {batch}", "it was never collected", retry_after=_WAIT)
             if row.request != request:
-                raise AlreadyCollectedError(batch)
+                raise already_collected(batch)
             if row.digest != digest:
-                raise DigestMismatchError(batch, digest)
+                raise wrong_digest(batch, digest)
             moved = connection.execute(
                 batches.update().where(mine, batches.c.state == RELEASED).values(state=ACKED)
             )
@@ -558,7 +558,7 @@ def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: st
     """The row of a batch that was shuffled at least."""
     row = connection.execute(sa.select(batches).where(mine)).first()
     if row is None or row.state == EXPIRED:
-        raise UnknownBatchError(batch)
+        raise UnknownError("batch", batch)
     if row.state == SEALED:
         raise NotReadyError(f"batch {batch}", "it is being shuffled", retry_after=_WAIT)
     if row.state not in LISTED:

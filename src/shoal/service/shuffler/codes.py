@@ -67,11 +67,9 @@ _UNSPEND = "DELETE FROM waiting_codes WHERE survey = ? AND hash"
 _MARK_SPENT = "UPDATE codes SET spent = TRUE WHERE survey = ? AND hash"
 
 
-class CodesRefusedError(InvalidArgumentError):
+def _refusal(value: object, expected: str) -> InvalidArgumentError:
     """Codes that cannot be registered, revoked or replaced: none of them was."""
-
-    def __init__(self, value: object, expected: str) -> None:
-        super().__init__("codes", value, expected)
+    return InvalidArgumentError("codes", value, expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +221,7 @@ class Codes:
         """
         row, added = self._invited(survey), sorted(set(hashes))
         if any(len(hashed) != CODE_BYTES for hashed in added):
-            raise CodesRefusedError("other lengths", f"hashes of {CODE_BYTES} bytes")
+            raise _refusal("other lengths", f"hashes of {CODE_BYTES} bytes")
         with self.database.write() as connection:
             self._alone(connection, row)
             known = _states(connection, row.number, added)
@@ -231,7 +229,7 @@ class Codes:
             taken = self._count(connection, row.number, codes.c.state != REPLACED)
             places = int(row.survey.admission.most_valid(row.survey.reports_per_person))
             if taken + len(new) > places:
-                raise CodesRefusedError(
+                raise _refusal(
                     f"{len(new):,} with {taken:,} registered before",
                     f"at most {places:,}, the number of people whom the survey entitles; "
                     "replace a lost code instead",
@@ -253,7 +251,7 @@ class Codes:
         """
         row = self._invited(survey)
         if len({*pairs, *pairs.values()}) != 2 * len(pairs):
-            raise CodesRefusedError("repeated ones", "codes that differ")
+            raise _refusal("repeated ones", "codes that differ")
         with self.database.write() as connection:
             self._alone(connection, row)
             before = _states(connection, row.number, sorted(pairs))
@@ -262,7 +260,7 @@ class Codes:
             done &= {old for old, new in pairs.items() if new in known}
             old = sorted(pairs.keys() - done)
             if any(pairs[each] in known for each in old):
-                raise CodesRefusedError("codes that are registered", "new codes as replacements")
+                raise _refusal("codes that are registered", "new codes as replacements")
             # No worker moves one meanwhile.
             dialect = self.database.dialect
             waiting = dialect.run_among(connection, [_WAITING], (row.number,), old)
@@ -315,9 +313,9 @@ class Codes:
         states = _states(connection, row.number, hashes)
         missing = len(hashes) - len(states)
         if missing:
-            raise CodesRefusedError(f"{missing:,} unknown ones", "codes registered here")
+            raise _refusal(f"{missing:,} unknown ones", "codes registered here")
         if any(before == REPLACED for before, _ in states.values()):
-            raise CodesRefusedError("replaced ones", "codes that were not replaced before")
+            raise _refusal("replaced ones", "codes that were not replaced before")
         update = codes.update().where(
             codes.c.survey == row.number, codes.c.hash == sa.bindparam("withdrawn")
         )
@@ -339,9 +337,7 @@ class Codes:
     def _invited(self, survey: SurveyId) -> SurveyRow:
         row = self.surveys.row(survey)
         if not row.survey.admission.code_bytes:
-            raise CodesRefusedError(
-                "a survey for invited people", "a survey for which people are invited"
-            )
+            raise _refusal("a survey for invited people", "a survey for which people are invited")
         return row
 
     def _count(

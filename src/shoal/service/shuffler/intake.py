@@ -41,7 +41,7 @@ from shoal.sealing import Plain
 from shoal.service.admission import CODE_PROBLEMS, CODE_UNKNOWN
 from shoal.service.clock import Clock
 from shoal.service.db.surveys import SurveyRow
-from shoal.service.errors import StoreBusyError, StoreUnavailableError, SurveyClosedError
+from shoal.service.errors import StoreBusyError, StoreUnavailableError, survey_closed
 from shoal.service.http import requests
 from shoal.service.http.limits import Addresses, Bursts, Limits, Networks, Room
 from shoal.service.http.openapi import BYTES, EVERYBODY, JSON, SURVEY_PATH, Application
@@ -289,9 +289,9 @@ class Intake:
         """Store reports; the answer comes when they are durable. ``key``: who was charged."""
         now, survey, limits = self.clock(), row.survey, self.limits
         if now < survey.not_before:
-            raise SurveyClosedError(str(survey.id), "it has not begun")
+            raise survey_closed(str(survey.id), "it has not begun")
         if now > survey.not_after:
-            raise SurveyClosedError(str(survey.id), "it is over")
+            raise survey_closed(str(survey.id), "it is over")
         code_bytes = survey.admission.code_bytes
         requests.expect(scope["headers"], BYTES, limit=limits.body_bytes)
         with self.room.entered(key) as hold:

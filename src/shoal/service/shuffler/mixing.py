@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.randomness import Randomness, source
-from shoal.sealing import FramingError
+from shoal.sealing import MalformedError
 from shoal.service import failpoints
 
 MEMORY = 256 << 20
@@ -97,7 +97,9 @@ def mix_records(
         span = each if isinstance(each, Span) else Span.whole(each)
         size = span.end - span.start
         if size % length:
-            raise FramingError(size, f"whole records of {length} bytes in {span.path}")
+            raise MalformedError(
+                f"a file of {size} bytes", f"whole records of {length} in {span.path}"
+            )
         files.append(_Records(span.opened, size // length))
     total = sum(file.number for file in files)
     fits = max(1, checks.count(memory=memory) // (length + _BESIDE))
@@ -221,5 +223,5 @@ def _read_into(file: IO[bytes], rows: Rows) -> None:
     while view:
         got = file.readinto(view)  # type: ignore[attr-defined]
         if not got:
-            raise FramingError(rows.size - len(view), f"{rows.size} bytes in {file.name}")
+            raise MalformedError(f"the end of {file.name}", f"{len(view)} more bytes")
         view = view[got:]

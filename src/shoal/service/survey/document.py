@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
-from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
+from shoal.errors import InvalidArgumentError, RefusedError, ShoalError, UnreachableTargetError
 from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.codec import Uneven
@@ -87,18 +87,6 @@ _INSIDE = ("localhost", "local", "internal", "home.arpa")  # names of no public 
 this_machine = frozenset({"localhost", "127.0.0.1", "::1"}).__contains__
 
 
-class SurveyFileError(ShoalError):
-    """A file that is not what it should be, or must not be written over."""
-
-
-class InconsistentSurveyError(MalformedError):
-    """A survey whose numbers do not follow from each other; ``unkept``: its promise does not."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__("the survey", f"values that belong together ({error})")
-        self.unkept = isinstance(error, UnreachableTargetError)
-
-
 @contextmanager
 def _reading() -> Iterator[None]:
     try:
@@ -106,7 +94,8 @@ def _reading() -> Iterator[None]:
     except (KeyError, TypeError, AttributeError) as error:
         raise MalformedError("the survey", f"all of its fields ({error})") from None
     except (ShoalError, ArithmeticError) as error:  # the latter for numbers beyond any sense
-        raise InconsistentSurveyError(error) from None
+        expected = f"values that belong together ({error})"
+        raise MalformedError("the survey", expected, contradiction=error) from None
 
 
 def complaint(error: MalformedError, name: str) -> str:
@@ -123,11 +112,11 @@ def complaint(error: MalformedError, name: str) -> str:
         >>> complaint(MalformedError("the survey", "more"), "x.json").partition(":")[0]
         'x.json is not a survey in its original form'
     """
-    if not isinstance(error, InconsistentSurveyError):
+    if error.contradiction is None:
         wrong = (
             "is not a survey in its original form: it is another file, or an editor saved it again"
         )
-    elif error.unkept:
+    elif isinstance(error.contradiction, UnreachableTargetError):
         wrong = "does not keep its promise: it was changed, or badly made"
     else:
         wrong = "contradicts itself: it was changed, or badly made"
@@ -826,13 +815,13 @@ def read_survey(path: Path, survey_id: str | None = None) -> Survey:
         survey = Survey.from_bytes(_bytes_of(path))
     except MalformedError as error:
         message = f"{complaint(error, str(path))}; ask for the original"
-        raise SurveyFileError(message) from None
+        raise RefusedError(message) from None
     try:
         check_texts(survey)
     except InvalidArgumentError as error:
-        raise SurveyFileError(f"{path} has texts that mislead people: {error}") from None
+        raise RefusedError(f"{path} has texts that mislead people: {error}") from None
     if survey_id is not None and SurveyId.from_text(survey_id) != survey.id:
-        raise SurveyFileError(f"{path} is another survey: its id is {survey.id}")
+        raise RefusedError(f"{path} is another survey: its id is {survey.id}")
     return survey
 
 
@@ -846,7 +835,7 @@ def refuse_overwriting(path: Path, survey: Survey) -> None:
     except MalformedError:
         return
     if stored.get("kind") == "survey" and data != survey.to_bytes():
-        raise SurveyFileError(f"{path} holds another survey: write to another file, or delete it")
+        raise RefusedError(f"{path} holds another survey: write to another file, or delete it")
 
 
 def party_fingerprint(role: Role, key: str) -> str:
@@ -859,7 +848,7 @@ def party_fingerprint(role: Role, key: str) -> str:
     given = Path(key)
     path = next((p for p in (given, given / INDEX, given / "keys" / INDEX) if p.is_file()), None)
     if path is None:
-        raise SurveyFileError(
+        raise RefusedError(
             f"expected --{role}-key to be 64 hexadecimal digits, or a file with them, or "
             f"the {role}'s list of keys or directory of keys, got {key!r}"
         )
@@ -873,11 +862,11 @@ def party_fingerprint(role: Role, key: str) -> str:
     except (MalformedError, ValueError):
         document, public = {}, b""
     if len(public) != PUBLIC_BYTES:
-        raise SurveyFileError(f"{path} has neither a fingerprint nor a list of keys")
+        raise RefusedError(f"{path} has neither a fingerprint nor a list of keys")
     listed = document.get("list")
     whose = listed.get("role", role) if isinstance(listed, Mapping) else role
     if whose != role:
-        raise SurveyFileError(f"--{role}-key {path} has the keys of the {whose}, not of the {role}")
+        raise RefusedError(f"--{role}-key {path} has the keys of the {whose}, not of the {role}")
     return fingerprint(role, public)
 
 
@@ -886,4 +875,4 @@ def _bytes_of(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(LARGEST_CONFIGURATION + 1)
     except OSError as error:
-        raise SurveyFileError(f"cannot read {path}: {error.strerror or error}") from error
+        raise RefusedError(f"cannot read {path}: {error.strerror or error}") from error
