@@ -55,6 +55,7 @@ PUBLIC = [
     "PrivacyProfile",
     "ProjectiveGeometryResponse",
     "RandomizedResponse",
+    "RefusedError",
     "Result",
     "RobustHistogram",
     "RoundedResponse",

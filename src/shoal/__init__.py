@@ -26,8 +26,8 @@ _HOMES = {
         "accounting.profile": "PrivacyProfile",
         "auditing.auditor": "audit",
         "engines.shuffling": "shuffle",
-        "errors": "EngineError InvalidArgumentError InvalidTypeError "
-        "MissingExtraError OutOfRegimeError PrecisionError ShoalError UncertifiedError "
+        "errors": "EngineError InvalidArgumentError InvalidTypeError MissingExtraError "
+        "OutOfRegimeError PrecisionError RefusedError ShoalError UncertifiedError "
         "UnreachableTargetError",
         "open_answers": "heavy_hitters",
         "pipeline": "run",

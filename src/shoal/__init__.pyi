@@ -14,6 +14,7 @@ from shoal.errors import InvalidTypeError as InvalidTypeError
 from shoal.errors import MissingExtraError as MissingExtraError
 from shoal.errors import OutOfRegimeError as OutOfRegimeError
 from shoal.errors import PrecisionError as PrecisionError
+from shoal.errors import RefusedError as RefusedError
 from shoal.errors import ShoalError as ShoalError
 from shoal.errors import UncertifiedError as UncertifiedError
 from shoal.errors import UnreachableTargetError as UnreachableTargetError
