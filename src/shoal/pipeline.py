@@ -21,7 +21,7 @@ from shoal.mechanisms.base import Device
 from shoal.planning.plans import Budget, Plan, QuestionPlan, Task, allot, listed, together
 from shoal.planning.schemes import Scheme, fitting, mismatch, restored, schemes
 from shoal.questions.kinds import NONE, OTHER, Choice, Question, Text
-from shoal.questions.settled import Members, Settled, settle
+from shoal.questions.settled import Members, Settled, settle_all
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, Named, Person, require
 from shoal.randomness import Randomness, source
 from shoal.results.result import ColumnResult, Result, Stages, remarks
@@ -122,10 +122,10 @@ def run(
     stages, bits = Stages(), source(randomness)
     with stages("read"):
         table = terms.opened(data, asked, bits)
-        wanted = any(each.groups is not None and each.groups.found for each in asked)
+        wanted = any(each.groups is not None and each.groups.longest for each in asked)
         found = find(table, asked, terms, bits) if wanted else Found(asked, terms)
         padded, epsilon = terms.reports > 1, found.left.epsilon
-        settled = [settle(each, table, epsilon=epsilon, padded=padded) for each in found.questions]
+        settled = settle_all(found.questions, table, epsilon=epsilon, padded=padded)
         terms = found.left
         if terms.delta is None:
             people = max(each.n for each in settled) // terms.reports
@@ -459,8 +459,8 @@ def find(table: Table, asked: tuple[Question, ...], terms: Terms, bits: Randomne
     wanted: dict[str, int] = {}
     for each in asked:
         groups = each.groups
-        if groups is not None and groups.found is not None:
-            wanted[groups.column] = max(groups.found, wanted.get(groups.column, 1))
+        if groups is not None and groups.longest is not None:
+            wanted[groups.column] = max(groups.longest, wanted.get(groups.column, 1))
     expected = (
         "epsilon (a part of it pays for what is found), and one report per person, with Find()"
     )
@@ -476,7 +476,7 @@ def find(table: Table, asked: tuple[Question, ...], terms: Terms, bits: Randomne
     names = {each.column: tuple(item.label for item in each.items) for each in hitters}
     questions = tuple(
         replace(each, groups=replace(each.groups, labels=names[each.groups.column]))
-        if each.groups is not None and each.groups.found is not None
+        if each.groups is not None and each.groups.longest is not None
         else each
         for each in asked
     )
@@ -522,7 +522,8 @@ def result_of(task: Task, part: Part) -> ColumnResult:
     """What everybody's reports say of a question."""
     settled, scheme, device = task.settled, task.scheme, task.devices[0]
     n, known = settled.n, task.plan
-    notes = (*settled.notes, *(note for note in (scheme.note, known and known.note) if note))
+    ways = (note for note in (scheme.note, known and known.note) if note)
+    notes = (*settled.notes, *settled.assumptions, *ways)
     fields: dict[str, Any] = {
         "column": settled.question.name,
         "labels": settled.labels,

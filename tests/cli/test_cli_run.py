@@ -301,6 +301,36 @@ def test_a_saved_plan_is_run(run):
     assert found["guarantee"]["epsilon"] == pytest.approx(planned.guarantee.epsilon)
 
 
+def test_a_planned_scale_keeps_its_mean_whether_or_not_its_groups_are_named_again(run, desk):
+    frame = pl.DataFrame({"mood": [1, 2, 3, 4, 5] * 400, "area": ["n", "s"] * 1000})
+    frame.write_csv(desk / "moods.csv")
+    asked = "--scale 1,5 --by area --groups n,s"
+    assert run(f"plan {asked} --n 2000 --epsilon 1 --save moods.json").status == 0
+    for by in ("--by area", "--by area --groups n,s"):
+        found = run(f"run moods.csv --column mood {by} --plan moods.json --json").json()
+        means = {row["group"] for row in found["estimates"] if row["group_mean"] is not None}
+        assert means == {"n", "s"}
+
+
+def test_what_becomes_of_rows_without_a_number(run, desk):
+    (desk / "some.csv").write_text("x\n" + '4\n""\n6\n' * 1000)
+    some = "run some.csv --column x --bounds 0,10 --epsilon 1"
+    assert "--missing cell counts them, too" in run(some).refusal()
+    (row,) = run(f"{some} --missing cell --json").json()["estimates"]
+    assert row["count_low"] < 2000 < row["count_high"]
+    assert run(f"{some} --missing drop --json").json()["guarantee"]["n"] == 2000
+    assert "leave out --drop-nulls" in run(f"{some} --missing cell --drop-nulls").refusal()
+
+
+def test_what_is_wrong_with_a_question_of_a_file_is_said_with_its_name_and_the_file(run, desk):
+    (desk / "some.csv").write_text("x,y\n4,5\n,6\n")
+    bounds = {"kind": "number", "low": 0, "high": 10}
+    questions = [bounds | {"name": name} for name in ("y", "x")]
+    (desk / "two.json").write_text(json.dumps(questions))
+    refusal = run("run some.csv --questions two.json --epsilon 1").refusal()
+    assert "in question x (in two.json), got column='x'" in refusal
+
+
 def test_categories_from_a_file(run):
     found = run(COLOR, "--epsilon 1 --categories colors.txt --drop-nulls --json").json()
     assert [row["value"] for row in found["estimates"]] == ["red", "green", "blue", "(other)"]

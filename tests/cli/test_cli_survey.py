@@ -445,6 +445,10 @@ OF_CHOICE = "expected groups with labels and a text, of a choice, for"
             changed(1, choose="grr"),
             "for numbers, as in minutes in question 2 of q.json, got choose",
         ),
+        (
+            changed(1, choose="gaussian"),
+            "devices run, for minutes (this is for tables) in question 2 of q.json, got choose",
+        ),
         (changed(0, choose="duchi"), "for answers, as in travel in question 1 of q.json, got ch"),
         (changed(0, low=0, high=1), "in question 1 of q.json, got key='low'"),
         (changed(1, labels=["a"]), "in question 2 of q.json, got key='labels'"),

@@ -583,7 +583,7 @@ def test_lists_taken_from_the_data_are_short_and_not_measured(values, refused, t
             for way in ("--bins", "--open", "--categories FILE", "--public-list"):
                 assert way in str(refusal.value)
         insisted = choice(data, "v", missing="drop", public=True)
-        assert PUBLIC_LIST in insisted.notes
+        assert PUBLIC_LIST in insisted.assumptions
         assert choice(data, "v", values[:2], missing="drop").known == 2
 
 

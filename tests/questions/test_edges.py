@@ -72,7 +72,7 @@ def test_values_outside_are_in_the_end_bins_and_no_values_in_none():
     dropped = binned(values, 2, (0.0, 20.0), missing="drop")
     assert (dropped.n, dropped.labels) == (8, ("[0, 10)", "[10, 20]"))
     assert codes(values, 2, (0.0, 20.0), missing="drop") == [0, 0, 0, 1, 1, 1, 1, 1]
-    assert PUBLIC_NULLS in dropped.notes
+    assert PUBLIC_NULLS in dropped.assumptions
     assert "outside the bounds" in dropped.notes[0]
     text = [" 3 ", "x", "", None, "1e1", "nan", "19.5"]
     assert codes(text, 2, (0, 20)) == [0, 2, 2, 2, 1, 2, 1]
@@ -256,4 +256,4 @@ def test_a_bin_of_more_whole_numbers_than_others_is_noted():
     ],
 )
 def test_the_type_of_a_column_is_public_where_bins_follow_it(values, bins, bounds, typed):
-    assert (PUBLIC_TYPE in binned(values, bins, bounds).notes) == typed
+    assert (PUBLIC_TYPE in binned(values, bins, bounds).assumptions) == typed

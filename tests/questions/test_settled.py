@@ -128,7 +128,7 @@ def test_the_answers_of_the_data_are_a_public_list(data):
     assert settled.labels == (*there, *[NONE] * (None in data["c"]))
     names = [settled.labels[code] for code in codes]
     assert names == [NONE if value is None else value for value in data["c"]]
-    assert PUBLIC_LIST in settled.notes
+    assert PUBLIC_LIST in settled.assumptions
 
 
 @given(data=columns(x=REALS), keep=MISSING)
@@ -384,7 +384,7 @@ def test_a_question_is_settled_without_data_as_it_was_with(question):
 def test_what_is_public_is_noted():
     data = table(pl.DataFrame({"c": ["a", "b", None], "g": ["n", "s", "s"]}), ["c", "g"])
     made = settle(Choice("c", missing="drop").by("g"), data)
-    assert set(made.notes) == {PUBLIC_LIST, PUBLIC_NULLS, PUBLIC_GROUPS}
+    assert set(made.assumptions) == {PUBLIC_LIST, PUBLIC_NULLS, PUBLIC_GROUPS}
     assert made.n == 2
     few = settle(Choices("c", ["a", "b"], 1), data)
     assert FEWER.format(1) in few.notes

@@ -251,6 +251,10 @@ class BareOptions:
     def check(self) -> None:
         """Refuse what no rule can say."""
 
+    def unknown(self, error: InvalidArgumentError) -> InvalidArgumentError:
+        """What is refused of an argument that no option stands for."""
+        return error
+
     def standing(self) -> dict[str, str]:
         """The options that stand for arguments of the library: those of the name, or keyword."""
         named = {each.keyword: name for name, each in self.declared.items() if each.keyword}
@@ -327,8 +331,10 @@ def in_options(error: ShoalError, options: BareOptions) -> ShoalError:
     """What the library refuses, with the option that stands for the argument, if there is one."""
     standing = options.standing()
     names = {name: options.declared[each].name for name, each in standing.items()}
-    if not isinstance(error, InvalidArgumentError) or error.name not in names:
+    if not isinstance(error, InvalidArgumentError):
         return error
+    if error.name not in names:
+        return options.unknown(error)
     option = names[error.name]
     expected = re.sub(rf"(?<![-\w]){re.escape(error.name)}\b", option, error.expected)
     expected = re.sub(r"\b(\w+)=True\b", lambda flag: names.get(flag[1], flag[0]), expected)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from shoal.service.peers.accounting import PeerCollection
     from shoal.values import Array
 
-    # Everybody's answer, what answers are called, notes, and true fractions if they are no secret.
+    # Everybody's answer, what answers are called, what is assumed of that, and true fractions if
+    # they are no secret.
     _Answers = tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...], Array | None]
 
 _WHO = "Who takes part"
@@ -115,7 +116,6 @@ def run(options: PeersOptions) -> None:
 def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     from shoal.mechanisms.registry import family, line
     from shoal.network.generators import random_regular
-    from shoal.questions.settled import PUBLIC
     from shoal.results.result import ColumnResult
     from shoal.service.peers import Conditions, PeerSurvey
     from shoal.service.peers.accounting import collect, hops_in_time
@@ -125,7 +125,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
     if options.mode == "onion" and options.hops is None:
         walk["hops"] = hops_in_time(options.rounds, options.offline)
     survey = PeerSurvey(**walk)
-    values, labels, notes, truth = (_made_up if options.data is None else _from_file)(options)
+    values, labels, public, truth = (_made_up if options.data is None else _from_file)(options)
     count = checks.count(4, peers=len(values))
     if count > _MOST_PEERS:
         raise RefusedError(
@@ -143,7 +143,6 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
         conditions=conditions,
         **options.only("delta"),
     )
-    public = [note for note in notes if note in PUBLIC]
     guarantee = collection.guarantee
     guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, *public))
     column = ColumnResult(
@@ -154,7 +153,7 @@ def _collected(options: PeersOptions) -> tuple[ColumnResult, PeerCollection]:
         guarantee=guarantee,
         n=collection.run.arrived,
         truth=truth,
-        notes=notes,
+        notes=public or (MADE_UP,) * (options.data is None),
     )
     return column, replace(collection, guarantee=guarantee)
 
@@ -176,7 +175,7 @@ def _made_up(options: PeersOptions) -> _Answers:
     seed = checks.count(0, seed=options.seed)
     weights = [10**6 // (place + 1) for place in range(len(labels))]
     codes = simulated(seed).weighted(weights, people)
-    return codes, labels, (MADE_UP,), np.bincount(codes, minlength=len(labels)) / people
+    return codes, labels, (), np.bincount(codes, minlength=len(labels)) / people
 
 
 def _from_file(options: PeersOptions) -> _Answers:
@@ -191,7 +190,7 @@ def _from_file(options: PeersOptions) -> _Answers:
     table = columns.table(options.data, question.columns)
     settled = settle(question, table)
     parts = [np.asarray(part, dtype=np.int64) for part in table.inputs(settled).chunks()]
-    return np.concatenate(parts), settled.labels, settled.notes, None
+    return np.concatenate(parts), settled.labels, settled.assumptions, None
 
 
 def _show_run(collection: PeerCollection) -> None:

@@ -65,7 +65,7 @@ class PlanOptions(Asking):
         if self.questions is not None:
             return self.listed()
         if self.dimension is not None:
-            return (Vector("vector", self.dimension, self.norm, **self.only("choose")),)
+            return (Vector("vector", self.dimension, self.norm, **self.only("choose", "missing")),)
         question = self.shaped(ANSWER)
         if self.by is None:
             return (question,)

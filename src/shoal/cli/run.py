@@ -35,7 +35,7 @@ from shoal.cli.readers import (
 )
 from shoal.cli.render import answer_brief, working
 from shoal.engines.files import Format
-from shoal.errors import RefusedError
+from shoal.errors import InvalidArgumentError, RefusedError
 
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
@@ -54,11 +54,13 @@ CROWD = "Who takes part"
 ANSWER = "answer"  # what a plan calls a question that is of no column yet
 
 Answer = Literal["yes", "no"]
+Missing = Literal["cell", "drop", "refuse"]
 # What one question is put together from; a file of questions has its own words for it.
-ASKED = (
+SHAPED = (
     *("categories", "choices", "at_most", "scale", "bounds", "bins", "quantiles", "ranges"),
-    *("tree", "norm", "by", "groups", "choose"),
+    *("tree", "norm", "missing"),
 )
+ASKED = (*SHAPED, "by", "groups", "choose")
 
 
 class Asking(Options):
@@ -79,6 +81,7 @@ class Asking(Options):
     ranges: str | None = option("With --bins: counts of 20..65,65..100.", WHAT, "A..B,…")
     tree: Answer | None = option("With --bins: count on several levels.", WHAT)
     norm: float | None = option("Public length of the longest vector.", WHAT)
+    missing: Missing | None = option("Rows without a value: count, drop or refuse them.", WHAT)
     by: str | None = option("A column of groups to count or average by.", WHAT, "NAME")
     groups: str | None = option("With --by: the public groups.", WHAT, "LIST")
     epsilon: float | None = option("ε of the whole collection.", PRIVATE)
@@ -119,6 +122,13 @@ class Asking(Options):
         listed = "categories" if self.choices is None else "choices"
         return standing | {"labels": listed, "low": ends, "high": ends}
 
+    def unknown(self, error: InvalidArgumentError) -> InvalidArgumentError:
+        """What no option stands for is of the file, if there is one."""
+        if self.questions is None:
+            return error
+        expected = f"{error.expected} (in {self.questions})"
+        return InvalidArgumentError(error.name, error.value, expected)
+
     def terms(self) -> dict[str, Any]:
         """Who takes part, and what reports may be: arguments of the library."""
         from shoal.questions.terms import Crowd, Limits
@@ -135,7 +145,7 @@ class Asking(Options):
         """The one question that the options say, but a vector or a text."""
         from shoal.questions import kinds
 
-        terms |= self.only("choose")
+        terms |= self.only("choose", "missing")
         if self.choices is not None:
             selected = files.read_list(self.choices, "choices")
             return kinds.Choices(name, selected, self.at_most, **terms)
@@ -218,7 +228,7 @@ class RunOptions(Asking, TableOptions):
                 *("columns", "norm", "categories", "public_list", "bounds", "drop_nulls"),
                 *("randomizer", "local_epsilon", "plan", "allow_weaker", "local_epsilon_cap"),
                 *("bins", "quantiles", "ranges", "by", "groups", "open_groups", "tree"),
-                *("person", "reports_per_person", "choices", "scale", "choose", "each"),
+                *("person", "reports_per_person", "choices", "scale", "choose", "each", "missing"),
             ),
             "--open finds the answers in free text",
         ),
@@ -230,6 +240,8 @@ class RunOptions(Asking, TableOptions):
             "--columns are the coordinates of a vector",
         ),
         Excludes("columns", ("column",), "--columns are the coordinates of a vector"),
+        Excludes("missing", ("drop_nulls",), "--missing says what becomes of such rows"),
+        Needs("missing", ("column", "columns"), "the column with the answers"),
         Excludes("bins", ("categories",), "--bins says what people answer"),
         Excludes("bounds", ("categories",), "--bounds says what people answer"),
         *(Needs(name, ("column",), "the column with the answers") for name in _OF_COLUMN),
@@ -255,7 +267,9 @@ class RunOptions(Asking, TableOptions):
 
     def standing(self) -> dict[str, str]:
         """Also those of mechanisms and of rows without a value, as far as these are typed."""
-        standing = super().standing() | {"missing": "drop_nulls", "name": "column"}
+        standing = super().standing() | {"name": "column"}
+        if self.missing is None:
+            standing["missing"] = "drop_nulls"
         if self.columns is not None:
             standing |= {"column": "columns", "name": "columns"}
         if self.open_groups:
@@ -282,16 +296,17 @@ class RunOptions(Asking, TableOptions):
         if self.columns is not None:
             names = [part.strip() for part in self.columns.split(",") if part.strip()]
             called = spelled(names) or "vector"
-            return (Vector(called, names, self.norm, **terms, **self.only("choose")),)
+            return (Vector(called, names, self.norm, **terms, **self.only("choose", "missing")),)
         if not self.column:
             return self.listed() or self._of_plan()
         name = self.column[0]
         known = None if self.plan is None else self._of_plan(name)
-        if known is not None and not self.only(*ASKED, "public_list", "drop_nulls"):
-            return known
-        plain = not any((self.choices, self.scale, self.bins, self.bounds))
-        terms |= {"public": self.public_list} if plain else {}
-        question = self.shaped(name, **terms)
+        if known is not None and not self.only(*SHAPED, "public_list", "drop_nulls"):
+            (question,) = known
+        else:
+            plain = not any((self.choices, self.scale, self.bins, self.bounds))
+            terms |= {"public": self.public_list} if plain else {}
+            question = self.shaped(name, **terms)
         if self.by is None:
             return (question,)
         groups: Any = None
@@ -299,6 +314,8 @@ class RunOptions(Asking, TableOptions):
             groups = Find() if self.length is None else Find(self.length)
         elif self.groups is not None:
             groups = files.read_list(self.groups, "groups")
+        elif question.groups is not None:  # of the plan, whatever the column was called
+            return (replace(question, groups=replace(question.groups, column=self.by)),)
         return (question.by(self.by, groups, public=self.public_list),)
 
     def _of_plan(self, column: str | None = None) -> tuple[Question, ...] | None:

@@ -42,7 +42,7 @@ from shoal.planning.planner import (
 from shoal.planning.schemes import Scheme, Whole, answers_of, restored, schemes
 from shoal.questions.domains import Domain
 from shoal.questions.kinds import KINDS, Choice, Question
-from shoal.questions.settled import PUBLIC, Settled, settle
+from shoal.questions.settled import Settled, settle_all
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
 from shoal.values import Record
 
@@ -138,7 +138,6 @@ class Task:
     ) -> Task:
         """Accounted for at this delta."""
         n = settled.n // reports
-        public = tuple(note for note in settled.notes if note in PUBLIC)
         costs = []
         for device in devices:
             try:
@@ -149,7 +148,7 @@ class Task:
                     str(error),
                     f"make a plan for {n:,} people",
                 ) from error
-            one = replace(one, assumptions=(*one.assumptions, *public))
+            one = replace(one, assumptions=(*one.assumptions, *settled.assumptions))
             curve = amplification.profile(device, n=n, crowd=crowd)
             costs.append(Cost(curve, one, scheme.rounds * reports))
         own = costs[0].guarantee
@@ -579,7 +578,7 @@ def _of_one_report(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _restored(stored: Mapping[str, Any], n: int, budget: Budget) -> QuestionPlan:
     """A question of a saved plan, with its options."""
     question = KINDS[stored["question"]["kind"]].from_dict(stored["question"])
-    settled = settle(question, n=n * budget.reports, epsilon=budget.epsilon)
+    (settled,) = settle_all([question], n=n * budget.reports, epsilon=budget.epsilon)
     scheme = restored(stored["scheme"], settled)
     expected = f"{len(scheme.domains)} kinds of reports of {question.name}"
     kinds = stored["reports"]
@@ -734,10 +733,8 @@ def plan(
         reports=checks.count(reports=reports),
     )
     rows = n * budget.reports
-    settled = [
-        settle(each, n=rows, epsilon=epsilon, padded=budget.reports > 1)
-        for each in listed(questions)
-    ]
+    padded = budget.reports > 1
+    settled = settle_all(listed(questions), n=rows, epsilon=epsilon, padded=padded)
     return Plan(allot(settled, budget), n, budget)
 
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
@@ -35,7 +35,6 @@ MOST_WEIGHT = 1_000  # of a question; the least is its reciprocal
 LONGEST_GROUP = 24  # bytes of the name of a group that is found
 _NAMED = 6
 _EXACT_WHOLE = 2.0**53
-_NOT_WRITTEN = {"kind"}
 
 
 # ------------------------------------------------------------------------------------ groups
@@ -95,7 +94,7 @@ class Groups:
     def __post_init__(self) -> None:
         checks.one_of(("cell", "refuse"), missing=self.missing)
         listed: Any = self.labels
-        if listed is None or self.found is not None:
+        if listed is None or self.longest is not None:
             return
         expected = "a list with at least one name"
         wrong = isinstance(listed, str | bytes) or not hasattr(listed, "__len__") or not len(listed)
@@ -105,7 +104,7 @@ class Groups:
         object.__setattr__(self, "labels", distinct("groups", named, "every group once"))
 
     @property
-    def found(self) -> int | None:
+    def longest(self) -> int | None:
         """Bytes of the longest name, if the frequent groups are to be found."""
         return self.labels.length if isinstance(self.labels, Find) else None
 
@@ -178,7 +177,7 @@ class Question(ABC):
             value = getattr(self, each.name)
             if each.name == "missing" and value == self.usually:
                 continue
-            if value != _usual(each):
+            if value != each.default:
                 written[each.name] = _plain(value)
         return written
 
@@ -198,28 +197,24 @@ class Question(ABC):
             name: value for name, value in stored.items() if name != "kind" and value is not None
         }
         for name, each in known.items():
-            lacks = _usual(each) is MISSING and name not in values
+            lacks = each.default is MISSING and name not in values
             checks.refuse(lacks, f"a question with a {name}", **{name: None})
         if isinstance(values.get("groups"), Mapping):
             values["groups"] = _groups(values["groups"])
         return cls(**values)
 
 
-def _usual(of: Field[Any]) -> object:
-    return of.default
-
-
 def _plain(value: object) -> object:
     if isinstance(value, Groups):
         plain: Record = {"column": value.column}
         listed: Any = value.labels
-        if value.found is not None:
-            plain["find"] = value.found
+        if value.longest is not None:
+            plain["find"] = value.longest
         elif listed is not None:
             plain["labels"] = list(listed)
         for each in fields(value)[2:]:
-            said = getattr(value, each.name)
-            plain |= {} if said == each.default else {each.name: said}
+            own = getattr(value, each.name)
+            plain |= {} if own == each.default else {each.name: own}
         return plain
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
@@ -531,10 +526,8 @@ class Bins(Question):
         for name, wish in statistics.items():
             alone = self.groups is not None and bool(wish)
             checks.refuse(alone, f"no {name} with groups", **{name: wish})
-        if self.bins != "auto" and not isinstance(self.bins, str):
-            _ = self.edges_of(
-                1, real=True
-            )  # which checks them; of whole numbers there may be fewer
+        if not isinstance(self.bins, str):
+            self.edges_of(1, real=True)  # or an error; of whole numbers there may be fewer bins
 
     @property
     def bounds(self) -> tuple[Place, Place] | None:

@@ -42,8 +42,6 @@ PUBLIC_LIST = "the list of answers is treated as public: it was taken from the d
 PUBLIC_NULLS = "who answered is treated as public: rows without an answer are left out"
 PUBLIC_GROUPS = "the list of groups is treated as public: it was taken from the data"
 PUBLIC_TYPE = "whether numbers are whole is treated as public: it is the type of the column"
-# Notes that a guarantee assumes.
-PUBLIC = frozenset({PUBLIC_LIST, PUBLIC_GROUPS, PUBLIC_NULLS, PUBLIC_TYPE})
 PADDED = "a row that a person lacks has no number"
 CLAMPED = "numbers outside the bounds count as the nearest bound"
 IN_BINS = "{} outside the bounds count in the first or the last bin"
@@ -56,8 +54,8 @@ GIVE_LIST = "labels / --categories FILE gives a list"
 INSTEAD = f"{GIVE_LIST}, Bins / --bins is for numbers, heavy_hitters / --open for text"
 LIST_GROUPS = "groups / --groups FILE gives a list, Find() / --open-groups finds the frequent ones"
 _LEAVES = (
-    "missing='drop' / --drop-nulls leaves out rows without one; of a Number missing='cell' asks "
-    "who has none, too"
+    "missing='drop' / --drop-nulls leaves out rows without one; of a Number missing='cell' / "
+    "--missing cell counts them, too"
 )
 
 Reads = Literal["codes", "placed", "numbers", "vectors", "texts"]
@@ -262,8 +260,7 @@ class Settled:
 
     ``labels`` are the cells by their number, or the coordinates; none for numbers. The first
     ``known`` of them are answers, bins or steps; then come those that were added. Steps have
-    ``scores``, of which there is a mean. ``notes`` that are in ``PUBLIC`` are assumptions of the
-    guarantee.
+    ``scores``, of which there is a mean. ``assumptions`` are what the guarantee takes for public.
     """
 
     question: Question
@@ -278,6 +275,7 @@ class Settled:
     groups: Settled | None = None
     answers: Settled | None = None
     notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -378,17 +376,37 @@ def settle(
     return _grouped(made, _groups(groups, given))
 
 
+def settle_all(
+    questions: Sequence[Question],
+    facts: Facts | None = None,
+    *,
+    n: int = 0,
+    epsilon: float | None = None,
+    padded: bool = False,
+) -> list[Settled]:
+    """All of them; what is wrong with one of several is said with its name."""
+    made = []
+    for question in questions:
+        try:
+            made.append(settle(question, facts, n=n, epsilon=epsilon, padded=padded))
+        except InvalidArgumentError as error:
+            if len(questions) == 1:
+                raise
+            expected = f"{error.expected} in question {question.name}"
+            raise InvalidArgumentError(error.name, error.value, expected) from error
+    return made
+
+
 def _of(question: Question, given: Given, coding: Coding, **fields: Any) -> Settled:  # noqa: ANN401
     """With how many people there are: those without a value may be left out, but not everybody."""
-    notes: tuple[str, ...] = fields.pop("notes", ())
     n = given.n
     if given.facts is not None:
         rows, without = given.facts.size(coding)
         refused = question.missing == "refuse" and without > 0
         lacking = given.facts.lacking(coding) if refused else coding.column
         n = people(question, rows, without, name=coding.column, lacking=lacking)
-    drop = (PUBLIC_NULLS,) * (question.missing == "drop")
-    return Settled(question=question, n=n, coding=coding, notes=(*notes, *drop), **fields)
+    public = (PUBLIC_NULLS,) * (question.missing == "drop")
+    return Settled(question=question, n=n, coding=coding, assumptions=public, **fields)
 
 
 def people(question: Question, rows: int, without: int, *, name: str, lacking: str) -> int:
@@ -414,10 +432,11 @@ class Noun:
     argument: str
     column: str
     instead: str
+    public: str  # what is assumed of a list that the data gave
 
 
-ANSWER = Noun("answer", "labels", "column", INSTEAD)
-GROUP = Noun("group", "groups", "by", LIST_GROUPS)
+ANSWER = Noun("answer", "labels", "column", INSTEAD, PUBLIC_LIST)
+GROUP = Noun("group", "groups", "by", LIST_GROUPS, PUBLIC_GROUPS)
 
 
 def _choice(question: Choice, given: Given, noun: Noun = ANSWER) -> Settled:
@@ -428,7 +447,7 @@ def _choice(question: Choice, given: Given, noun: Noun = ANSWER) -> Settled:
         cells = Cells(question.labels)
         return Settled(question=question, n=given.n, domain=cells, known=question.labels)
     known: Any = question.labels
-    none, n, notes = question.missing == "cell", given.n, tuple[str, ...]()
+    none, n = question.missing == "cell", given.n
     answers = None
     if known is None:
         if given.facts is None:
@@ -441,7 +460,6 @@ def _choice(question: Choice, given: Given, noun: Noun = ANSWER) -> Settled:
         answers.require_public(question.name, noun.column, noun.instead, insisted=question.public)
         known, none = answers.distinct, none and (given.padded or answers.nulls > 0)
         known = natural(known) or known
-        notes = (PUBLIC_LIST, *[PUBLIC_NULLS] * (question.missing == "drop"))
     added = (*[NONE] * none, *[OTHER] * question.others)
     for value in added:
         expected = f"no {noun.one} called {value} (that name is taken for rows without a known one)"
@@ -459,7 +477,8 @@ def _choice(question: Choice, given: Given, noun: Noun = ANSWER) -> Settled:
     fields: dict[str, Any] = {"labels": listed, "known": len(known), "domain": Cells(len(listed))}
     if answers is None:
         return _of(question, given, coding, **fields)
-    return Settled(question=question, n=n, coding=coding, notes=notes, **fields)
+    public = (noun.public, *[PUBLIC_NULLS] * (question.missing == "drop"))
+    return Settled(question=question, n=n, coding=coding, assumptions=public, **fields)
 
 
 def _choices(question: Choices, given: Given) -> Settled:
@@ -511,9 +530,10 @@ def _bins(question: Bins, given: Given) -> Settled:
     uneven = edges.whole and not edges.dates and counted and len(set(widths)) > 1
     unequal = [UNEQUAL.format(min(widths), max(widths))] * uneven
     what = "dates" if edges.dates else "numbers"
-    notes = (IN_BINS.format(what), *unequal, *[PUBLIC_TYPE] * typed)
+    made = _cut(question, given, edges, (IN_BINS.format(what), *unequal))
     ranges = tuple(edges.range(*pair) for pair in question.ranges)
-    return replace(_cut(question, given, edges, notes), ranges=ranges)
+    public = (*[PUBLIC_TYPE] * typed, *made.assumptions)
+    return replace(made, ranges=ranges, assumptions=public)
 
 
 def _number(question: Number, given: Given) -> Settled:
@@ -530,7 +550,7 @@ def _number(question: Number, given: Given) -> Settled:
     made = _of(question, given, placed, domain=bounds, notes=(CLAMPED,))
     if groups is None:
         return made
-    return replace(made, groups=groups, notes=(*made.notes, *groups.notes))
+    return replace(made, groups=groups, assumptions=(*made.assumptions, *groups.assumptions))
 
 
 def _vector(question: Vector, given: Given) -> Settled:
@@ -589,13 +609,11 @@ def _groups(groups: Groups, given: Given) -> Settled:
     ``padded``: rows that a person lacks are in no group, whether or not there are any.
     """
     expected = "a list of groups to plan without a table, where Find() would find them"
-    checks.refuse(groups.found is not None, expected, by=groups.column)
+    checks.refuse(groups.longest is not None, expected, by=groups.column)
     listed: Any = groups.labels
     terms: dict[str, Any] = {"public": groups.public, "missing": groups.missing}
     choice = Choice(groups.column, listed, other=groups.other, **terms)
-    made = _choice(choice, given, GROUP)
-    public = tuple(PUBLIC_GROUPS if note == PUBLIC_LIST else note for note in made.notes)
-    return replace(made, notes=public)
+    return _choice(choice, given, GROUP)
 
 
 def _grouped(answers: Settled, groups: Settled) -> Settled:
@@ -616,5 +634,5 @@ def _grouped(answers: Settled, groups: Settled) -> Settled:
         edges=None,
         groups=groups,
         answers=answers,
-        notes=(*answers.notes, *groups.notes),
+        assumptions=(*answers.assumptions, *groups.assumptions),
     )

@@ -103,6 +103,8 @@ class Field:
             line = registry.line(question.choose)  # or there is no such name
             expected = f"a mechanism for {domain.takes}, as in {question.name}"
             checks.refuse(not line.fits(domain), expected, choose=question.choose)
+            expected = f"a mechanism that devices run, for {question.name} (this is for tables)"
+            checks.refuse(line.where == "tables", expected, choose=question.choose)
 
     @property
     def answers(self) -> tuple[str, ...]:
