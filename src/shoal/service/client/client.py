@@ -9,36 +9,43 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing, closing
-from functools import wraps
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.sealing import SurveyId
+from shoal.service.admission import Invitation
 from shoal.service.client.outbox import Ledger, Outbox, ReportId
 from shoal.service.client.policy import Policy, without_login
 from shoal.service.client.protocol import (
     LARGEST_RESPONSE,
     Exchange,
+    Flushed,
     NoResponse,
+    Outcome,
+    Progress,
     Protocol,
     Request,
     Response,
     Settings,
+    Source,
+    Submitted,
     Wait,
+    no_progress,
 )
+from shoal.service.client.randomize import Answer, Answers
 from shoal.service.clock import Clock, system_clock
 from shoal.service.survey import Survey
 
 if TYPE_CHECKING:
     import httpx
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Transport = TypeVar("Transport")
 Reply = Response | NoResponse | None  # to a request, or to a wait
@@ -142,55 +149,21 @@ class BaseClient(Generic[Transport]):
         self._protocol.outbox.opt_in()
 
 
-def _blocking(
-    start: Callable[Concatenate[Protocol, P], Exchange[T]],
-) -> Callable[Concatenate[Client, P], T]:
-    @wraps(start)
-    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        exchange = start(self._protocol, *args, **kwargs)
-        step, result = _advanced(exchange, None)
-        while step is not None:
-            step, result = _advanced(exchange, self._perform(step))
-        return result  # type: ignore[return-value]  # it is what the exchange returned
+@dataclass(frozen=True)
+class Returned(Generic[T]):
+    """What an exchange came to: its end itself cannot pass through a thread."""
 
-    _describe(method, start)
-    return method
+    value: T
 
 
-def _awaited(
-    start: Callable[Concatenate[Protocol, P], Exchange[T]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    @wraps(start)
-    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        exchange = start(self._protocol, *args, **kwargs)
-        step, result = await asyncio.to_thread(_advanced, exchange, None)
-        while step is not None:
-            reply = await self._perform(step)
-            step, result = await asyncio.to_thread(_advanced, exchange, reply)
-        return result  # type: ignore[return-value]  # it is what the exchange returned
-
-    _describe(method, start)
-    return method
-
-
-def _describe(method: Callable[..., object], start: Callable[..., object]) -> None:
-    """What a caller gives; what comes back is not the exchange but its result."""
-    method.__signature__ = signature(start).replace(  # type: ignore[attr-defined]
-        return_annotation=Signature.empty
-    )
-    method.__annotations__ = {
-        name: kind for name, kind in start.__annotations__.items() if name != "return"
-    }
-
-
-def _advanced(exchange: Exchange[T], reply: Reply) -> tuple[Request | Wait | None, T | None]:
-    """The next step of an exchange, or what it returns: its end cannot pass through a thread."""
+def _advanced(exchange: Exchange[T], reply: Reply) -> Request | Wait | Returned[T]:
+    """The next step of an exchange, or what it returns."""
     try:
         if isinstance(reply, NoResponse):
-            return exchange.throw(reply), None
-        return exchange.send(reply), None
+            return exchange.throw(reply)
+        return exchange.send(reply)
     except StopIteration as stopped:
-        return None, stopped.value
+        return Returned(stopped.value)
 
 
 class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]):
@@ -222,10 +195,104 @@ class Client(BaseClient["httpx.BaseTransport"], AbstractContextManager["Client"]
     _http: httpx.Client
     _sleep: Callable[[float], None] = staticmethod(time.sleep)
 
-    survey = _blocking(Protocol.survey)
-    report = _blocking(Protocol.report)
-    report_many = _blocking(Protocol.report_many)
-    flush = _blocking(Protocol.flush)
+    def survey(self, source: Source, *, name: str | None = None) -> Survey:
+        """The survey itself, in a file, or at an address.
+
+        Args:
+            source: A survey, a path, or an address that begins with http:// or https://.
+            name: The id that it must have; what its address ends with unless given.
+
+        Returns:
+            The survey, whose promise was worked out here and not believed.
+
+        Raises:
+            SurveyRefusedError: It cannot be read, contradicts itself, or has another id.
+            PolicyError: It breaks a limit of the person.
+        """
+        return self._carry_out(self._protocol.survey(source, name))
+
+    def report(
+        self,
+        survey: Source,
+        answer: Answer,
+        *,
+        occasion: int = 1,
+        invitation: Invitation | str | None = None,
+    ) -> Outcome:
+        """Answer a survey, or go on with the report of this occasion if it was made before.
+
+        Args:
+            survey: As for ``survey``.
+            answer: An answer of the survey, a number within its bounds, or a mapping from the names
+                of several questions to answers.
+            occasion: Which of the reports that the survey takes from one person, from 1.
+            invitation: What the person was handed, if the survey is for people invited. A report
+                that waits because of one goes on with another.
+
+        Returns:
+            ``Sent``, ``Queued`` (it waits for ``flush``), or ``Abstained``.
+
+        Raises:
+            InvalidArgumentError: The survey has no such answer.
+            SurveyRefusedError: The survey cannot be answered: it is over, or has no such occasion.
+            PolicyError: It breaks a limit of the person.
+            KeysRefusedError: A party's keys cannot be trusted.
+            DeliveryError: The report will not be sent any more.
+        """
+        return self._carry_out(self._protocol.report(survey, answer, occasion, invitation))
+
+    def report_many(
+        self,
+        survey: Source,
+        answers: Answers,
+        *,
+        job: str,
+        occasion: int = 1,
+        invitations: Sequence[Invitation | str] | None = None,
+        pool: Executor | None = None,
+        progress: Progress = no_progress,
+    ) -> Submitted:
+        """Answers of many people, one each; the same ``job`` goes on where it was interrupted.
+
+        Args:
+            survey: As for ``survey``.
+            answers: One for each person.
+            job: A name for these people.
+            occasion: Which of their reports, from 1.
+            invitations: Theirs in the same order, if the survey is for people invited.
+            pool: Processes that seal; None seals here.
+            progress: Called with the people done and all.
+
+        Returns:
+            ``Submitted``, which says how far the job is.
+
+        Raises:
+            InvalidArgumentError: There is no name, an answer that the survey does not have, or
+                another number of invitations.
+            ClientError: As for ``report``.
+        """
+        return self._carry_out(
+            self._protocol.report_many(
+                survey, answers, job, occasion, invitations, pool=pool, progress=progress
+            )
+        )
+
+    def flush(self, *, everything: bool = False) -> Flushed:
+        """Try what waits and is due.
+
+        Args:
+            everything: Try what is not due yet, too.
+
+        Returns:
+            ``Flushed``, the numbers of reports delivered, waiting, and given up.
+        """
+        return self._carry_out(self._protocol.flush(everything=everything))
+
+    def _carry_out(self, exchange: Exchange[T]) -> T:
+        step = _advanced(exchange, None)
+        while not isinstance(step, Returned):
+            step = _advanced(exchange, self._perform(step))
+        return step.value
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -285,10 +352,49 @@ class AsyncClient(
     _http: httpx.AsyncClient
     _sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
 
-    survey = _awaited(Protocol.survey)
-    report = _awaited(Protocol.report)
-    report_many = _awaited(Protocol.report_many)
-    flush = _awaited(Protocol.flush)
+    async def survey(self, source: Source, *, name: str | None = None) -> Survey:
+        """As :meth:`shoal.Client.survey`."""
+        return await self._carry_out(self._protocol.survey(source, name))
+
+    async def report(
+        self,
+        survey: Source,
+        answer: Answer,
+        *,
+        occasion: int = 1,
+        invitation: Invitation | str | None = None,
+    ) -> Outcome:
+        """As :meth:`shoal.Client.report`."""
+        return await self._carry_out(self._protocol.report(survey, answer, occasion, invitation))
+
+    async def report_many(
+        self,
+        survey: Source,
+        answers: Answers,
+        *,
+        job: str,
+        occasion: int = 1,
+        invitations: Sequence[Invitation | str] | None = None,
+        pool: Executor | None = None,
+        progress: Progress = no_progress,
+    ) -> Submitted:
+        """As :meth:`shoal.Client.report_many`."""
+        return await self._carry_out(
+            self._protocol.report_many(
+                survey, answers, job, occasion, invitations, pool=pool, progress=progress
+            )
+        )
+
+    async def flush(self, *, everything: bool = False) -> Flushed:
+        """As :meth:`shoal.Client.flush`."""
+        return await self._carry_out(self._protocol.flush(everything=everything))
+
+    async def _carry_out(self, exchange: Exchange[T]) -> T:
+        step = await asyncio.to_thread(_advanced, exchange, None)
+        while not isinstance(step, Returned):
+            reply = await self._perform(step)
+            step = await asyncio.to_thread(_advanced, exchange, reply)
+        return step.value
 
     async def close(self) -> None:
         """Close connections and the outbox."""

@@ -455,20 +455,8 @@ class Protocol:
     settings: Settings
     clock: Clock
 
-    def survey(self, source: Source, *, name: str | None = None) -> Exchange[Survey]:
-        """The survey itself, in a file, or at an address.
-
-        Args:
-            source: A survey, a path, or an address that begins with http:// or https://.
-            name: The id that it must have; what its address ends with unless given.
-
-        Returns:
-            The survey, whose promise was worked out here and not believed.
-
-        Raises:
-            SurveyRefusedError: It cannot be read, contradicts itself, or has another id.
-            PolicyError: It breaks a limit of the person.
-        """
+    def survey(self, source: Source, name: str | None = None) -> Exchange[Survey]:
+        """The survey itself, in a file, or at an address."""
         if isinstance(source, str) and source.startswith(("http://", "https://")):
             return (yield from _fetched(source, name, self.policy))
         if isinstance(source, Survey):
@@ -489,30 +477,10 @@ class Protocol:
         self,
         survey: Source,
         answer: Answer,
-        *,
-        occasion: int = 1,
-        invitation: Invitation | str | None = None,
+        occasion: int,
+        invitation: Invitation | str | None,
     ) -> Exchange[Outcome]:
-        """Answer a survey, or go on with the report of this occasion if it was made before.
-
-        Args:
-            survey: As for ``survey``.
-            answer: An answer of the survey, a number within its bounds, or a mapping from the names
-                of several questions to answers.
-            occasion: Which of the reports that the survey takes from one person, from 1.
-            invitation: What the person was handed, if the survey is for people invited. A report
-                that waits because of one goes on with another.
-
-        Returns:
-            ``Sent``, ``Queued`` (it waits for ``flush``), or ``Abstained``.
-
-        Raises:
-            InvalidArgumentError: The survey has no such answer.
-            SurveyRefusedError: The survey cannot be answered: it is over, or has no such occasion.
-            PolicyError: It breaks a limit of the person.
-            KeysRefusedError: A party's keys cannot be trusted.
-            DeliveryError: The report will not be sent any more.
-        """
+        """Answer a survey, or go on with the report of this occasion if it was made before."""
         survey = yield from self.survey(survey)
         self._check_open(survey, occasion)
         codes = codes_for(survey, occasion, None if invitation is None else [invitation])
@@ -535,32 +503,14 @@ class Protocol:
         self,
         survey: Source,
         answers: Answers,
-        *,
         job: str,
-        occasion: int = 1,
-        invitations: Sequence[Invitation | str] | None = None,
-        pool: Executor | None = None,
-        progress: Progress = no_progress,
+        occasion: int,
+        invitations: Sequence[Invitation | str] | None,
+        *,
+        pool: Executor | None,
+        progress: Progress,
     ) -> Exchange[Submitted]:
-        """Answers of many people, one each; the same ``job`` goes on where it was interrupted.
-
-        Args:
-            survey: As for ``survey``.
-            answers: One for each person.
-            job: A name for these people.
-            occasion: Which of their reports, from 1.
-            invitations: Theirs in the same order, if the survey is for people invited.
-            pool: Processes that seal; None seals here.
-            progress: Called with the people done and all.
-
-        Returns:
-            ``Submitted``, which says how far the job is.
-
-        Raises:
-            InvalidArgumentError: There is no name, an answer that the survey does not have, or
-                another number of invitations.
-            ClientError: As for ``report``.
-        """
+        """Answers of many people, one each; the same ``job`` goes on where it was interrupted."""
         # The report without a job is that of one person.
         checks.refuse(not job, "a name for these people", job=job)
         survey = yield from self.survey(survey)
@@ -596,15 +546,8 @@ class Protocol:
             again=again,
         )
 
-    def flush(self, *, everything: bool = False) -> Exchange[Flushed]:
-        """Try what waits and is due.
-
-        Args:
-            everything: Try what is not due yet, too.
-
-        Returns:
-            ``Flushed``, the numbers of reports delivered, waiting, and given up.
-        """
+    def flush(self, *, everything: bool) -> Exchange[Flushed]:
+        """Try what waits and is due."""
         flushed = []
         now = self.clock()
         self.outbox.correct_clock(now)
