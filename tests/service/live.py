@@ -170,7 +170,7 @@ class Live:
         )
 
     def source(self, survey):
-        return HttpSource(survey.shuffler.url, survey.id, self.token)
+        return HttpSource(survey.shuffler.url, survey.id, lambda: self.token)
 
     def analyzer_worker(self):
         worker = AnalyzerWorker(
@@ -495,7 +495,7 @@ def _mix(half, stop, done):
 
 def _collect(half, stop, done, token):
     def source(survey):
-        return HttpSource(survey.shuffler.url, survey.id, token)
+        return HttpSource(survey.shuffler.url, survey.id, lambda: token)
 
     with AnalyzerWorker(half.store, half.keyring, source, Pool(0)) as worker:
         stopped = False

@@ -38,11 +38,11 @@ def worker_of(analyzer, sources):
     )
 
 
-def answering(reply, timeouts=None):
+def answering(reply, timeouts=None, token=lambda: "secret"):
     return HttpSource(
         "http://shuffler.example",
         SurveyId(bytes(32)),
-        "secret",
+        token,
         transport=httpx.MockTransport(reply),
         timeouts=timeouts,
     )
@@ -145,13 +145,18 @@ def test_what_nobody_foresaw_stops_one_batch_only(analyzer):
     assert "secret" not in done.problems[FIRST]
 
 
-def test_a_shuffler_that_did_not_answer_is_asked_with_what_there_is_then(analyzer):
-    survey = analyzer.asking()
-    analyzer.send(survey, VALUES)
-    given = [answering(lambda _request: problem("unauthorized", 401)), analyzer.shuffler]
-    with worker_of(analyzer, lambda _survey: given.pop(0)) as worker:
+def test_a_token_that_was_refused_is_read_again(analyzer):
+    survey, tokens = analyzer.asking(), ["old", "new"]
+
+    def reply(request):
+        known = request.headers.get("Authorization") == "Bearer new"
+        return page() if known else problem("unauthorized", 401)
+
+    source = answering(reply, token=lambda: tokens[0])
+    with worker_of(analyzer, lambda _survey: source) as worker:
         assert "refused the token" in worker.collect()[str(survey.id)].problems[""]
-        assert worker.collect()[str(survey.id)].published == (FIRST,)
+        tokens.pop(0)
+        assert not worker.collect()[str(survey.id)].problems
 
 
 # Too much, too slowly

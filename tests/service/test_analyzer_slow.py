@@ -48,14 +48,14 @@ def analyzer(tmp_path):
 def test_what_never_ends_is_not_waited_for(first, words):
     timeouts = Timeouts(head=0.2, grace=0.2, rate=1e9)
     with dripping(first) as url:
-        source = HttpSource(url, SurveyId(bytes(32)), "token", timeouts=timeouts)
+        source = HttpSource(url, SurveyId(bytes(32)), lambda: "token", timeouts=timeouts)
         with pytest.raises(NoAnswerError, match=words):
             source.offers()
 
 
 def test_whoever_closes_a_source_waits_for_no_answer():
     with dripping() as url:
-        source = HttpSource(url, SurveyId(bytes(32)), "token", timeouts=PATIENT)
+        source = HttpSource(url, SurveyId(bytes(32)), lambda: "token", timeouts=PATIENT)
         outcomes = []
 
         def ask():
@@ -86,7 +86,7 @@ def worker_of(analyzer, slow, timeouts):
     def source(survey):
         if survey.id != slow.id:
             return analyzer.shuffler
-        return HttpSource(survey.shuffler.url, survey.id, "token", timeouts=timeouts)
+        return HttpSource(survey.shuffler.url, survey.id, lambda: "token", timeouts=timeouts)
 
     return AnalyzerWorker(
         analyzer.store, analyzer.keyring, source, Pool(0), clock=analyzer.clock, interval=0.01

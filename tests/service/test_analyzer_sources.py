@@ -53,7 +53,8 @@ def parties(tmp_path):
 
 
 def token_of(shuffler):
-    return shuffler.store.tokens.add("analyzer", shuffler.survey.id, 86_400)
+    token = shuffler.store.tokens.add("analyzer", shuffler.survey.id, 86_400)
+    return lambda: token
 
 
 def test_from_device_to_result_over_http(parties):
@@ -100,7 +101,7 @@ def test_a_second_analyzer_gets_nothing(parties):
 def test_a_wrong_token_is_told(parties):
     analyzer, shuffler = parties
     with serving(shuffler.app()) as url:
-        source = HttpSource(url, shuffler.survey.id, "nonsense")
+        source = HttpSource(url, shuffler.survey.id, lambda: "nonsense")
         done = analyzer.collect(shuffler.survey, source)
         assert "the shuffler refused the token" in done.problems[""]
         source.close()
@@ -129,7 +130,7 @@ def test_the_environment_says_nothing_about_whom_to_ask(parties, monkeypatch):
 
 def test_nobody_there(parties):
     analyzer, shuffler = parties
-    source = HttpSource("http://127.0.0.1:9", shuffler.survey.id, "token")
+    source = HttpSource("http://127.0.0.1:9", shuffler.survey.id, lambda: "token")
     done = analyzer.collect(shuffler.survey, source)
     assert done.problems[""].startswith("no answer from http://127.0.0.1:9")
     source.close()
@@ -143,7 +144,7 @@ def answering(reply):
         return reply(request)
 
     source = HttpSource(
-        "http://shuffler.example", SURVEY, "secret", transport=httpx.MockTransport(handle)
+        "http://shuffler.example", SURVEY, lambda: "secret", transport=httpx.MockTransport(handle)
     )
     return source, seen
 

@@ -90,7 +90,9 @@ def offered(body):
         return httpx.Response(200, content=b'{"batches":[]}' if last else body)
 
     transport = httpx.MockTransport(served)
-    HttpSource("https://s.example", SurveyId(bytes(32)), "token", transport=transport).offers()
+    HttpSource(
+        "https://s.example", SurveyId(bytes(32)), lambda: "token", transport=transport
+    ).offers()
 
 
 def replied(body):

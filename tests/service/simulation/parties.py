@@ -326,7 +326,7 @@ class World:
 
     def source(self, survey):
         token = self._tokens[survey.id]
-        return HttpSource(ADDRESS, survey.id, token, transport=self.line)
+        return HttpSource(ADDRESS, survey.id, lambda: token, transport=self.line)
 
     def upload(self, survey, body):
         """The answer to an upload; None if there was none."""

@@ -43,7 +43,7 @@ from shoal.service.analyzer.collection import (
 from shoal.service.analyzer.decode import LocalRecords, Records, decode, joined
 from shoal.service.analyzer.ledger import ReleaseDecision, guaranteed, release_decision
 from shoal.service.analyzer.results import result_document
-from shoal.service.analyzer.source import BatchSource, discard, download, path_of
+from shoal.service.analyzer.source import HttpSource, discard, download, path_of
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import HELD, PUBLISHED, RECEIVED, REFUSED, REQUESTED
 from shoal.service.batch_file import BatchFile
@@ -73,7 +73,7 @@ _AFTER_FAILURE = 10.0  # seconds
 
 _log = logging.getLogger(__name__)
 
-Sources = Callable[[Survey], BatchSource]
+Sources = Callable[[Survey], HttpSource]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Collector:
     store: AnalyzerStore
     keyring: Keyring
     survey: Survey
-    source: BatchSource
+    source: HttpSource
     pool: Pool
     talk_seconds: float = TALK_SECONDS
     cluster: Cluster | None = None
@@ -154,7 +154,7 @@ class Collector:
             except Exception as error:  # noqa: BLE001 - of one batch, and others wait
                 problems[waiting.batch] = problem(error)
                 event = "batch_waits" if isinstance(error, ShoalError) else "batch_fails"
-                self._warn(event, waiting, error)
+                _warn(event, error, survey=self.survey, batch=waiting.batch)
         published, refused, held = (tuple(batches) for batches in done.values())
         return Pass(published, refused, held, problems, leased)
 
@@ -168,8 +168,7 @@ class Collector:
             if self.stopped():  # nobody waited for it
                 return {"": str(error)}
             word = getattr(error, "word", type(error).__name__)
-            about = {"survey": str(self.survey.id), "reason": word}
-            _log.warning("no_list", extra=about, exc_info=error)
+            _warn("no_list", error, survey=self.survey, reason=word)
             return {"": problem(error)}
         known = {each.batch: each for each in self.store.collections.of(self.survey.id)}
         done = sum(each.acknowledged for each in known.values())
@@ -276,7 +275,7 @@ class Collector:
         if collection.warning is None:
             return _published(self.store, self.survey, collection)
         held = self.store.collections.move(collection, HELD)
-        _log.warning("batch_held", extra={"survey": str(self.survey.id), "batch": held.batch})
+        _warn("batch_held", survey=self.survey, batch=held.batch)
         failpoints.reached("analysis.held")
         return held
 
@@ -290,7 +289,7 @@ class Collector:
                 pass  # its bytes are not needed: that it is ours is known there now
             self.source.acknowledge(*named)
         except UnknownError as error:  # from before the batch was closed: nothing is kept
-            self._warn("nothing_to_acknowledge", collection, error)
+            _warn("nothing_to_acknowledge", error, survey=self.survey, batch=collection.batch)
         failpoints.reached("analysis.acknowledged")
         return self.store.collections.move(collection, collection.state, acknowledged=1)
 
@@ -330,12 +329,8 @@ class Collector:
 
     def _refuse(self, collection: Collection, path: Path, error: ShoalError) -> Collection:
         discard(path)
-        self._warn("batch_refused", collection, error)
+        _warn("batch_refused", error, survey=self.survey, batch=collection.batch)
         return self.store.collections.move(collection, REFUSED, reason=str(error))
-
-    def _warn(self, event: str, collection: Collection, error: Exception) -> None:
-        about = {"survey": str(self.survey.id), "batch": collection.batch}
-        _log.warning(event, extra={**about, "reason": type(error).__name__}, exc_info=error)
 
 
 def _section_checks(
@@ -366,7 +361,7 @@ def release(store: AnalyzerStore, survey: Survey, batch: str) -> Collection:
     finally:
         with suppress(LeaseLostError):
             store.collections.leases.release(str(collection.owner))
-    _log.warning("batch_released", extra={"survey": str(survey.id), "batch": batch})
+    _warn("batch_released", survey=survey, batch=batch)
     return published
 
 
@@ -382,6 +377,15 @@ def _decision(survey: Survey, collection: Opened) -> ReleaseDecision:
     valid = collection.valid
     honest, guarantee = survey.honest(valid), guaranteed(survey, valid)
     return ReleaseDecision(valid, honest, guarantee, collection.reason, collection.warning)
+
+
+def _warn(
+    event: str, error: Exception | None = None, *, survey: Survey | None = None, **about: str
+) -> None:
+    """Write down what happened, of which survey, and of an error its kind."""
+    about |= {"survey": str(survey.id)} if survey is not None else {}
+    about = {"reason": type(error).__name__, **about} if error is not None else about
+    _log.warning(event, extra=about, exc_info=error)
 
 
 def problem(error: Exception) -> str:
@@ -463,12 +467,8 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
             done = self._collectors[survey.id].step()
             self._fetch_key_list(survey)
         except Exception as error:  # noqa: BLE001 - of one survey, and others wait
-            about = {"survey": str(survey.id), "reason": type(error).__name__}
-            _log.warning("survey_waits", extra=about, exc_info=error)
+            _warn("survey_waits", error, survey=survey)
             done = Pass(problems={"": problem(error)})
-        if "" in done.problems and survey.id in self._collectors:
-            # Asked anew next time: there may be another token by then.
-            self._collectors.pop(survey.id).source.close()
         return done
 
     def run(self, stop: Event) -> None:
@@ -486,8 +486,7 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
                         thread.start()
                         threads[url] = thread
                 except Exception as error:  # noqa: BLE001 - it is tried again
-                    reason = {"reason": type(error).__name__}
-                    _log.warning("analyzer_waits", extra=reason, exc_info=error)
+                    _warn("analyzer_waits", error)
                 stop.wait(self.interval)
         finally:
             self.close()
@@ -509,8 +508,7 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
                 if any(each.leased for each in passes):  # whoever has them may have died
                     wait = min(wait, _WHILE_LEASED)
             except ShoalError as error:
-                reason = {"reason": type(error).__name__}
-                _log.warning("analyzer_waits", extra=reason, exc_info=error)
+                _warn("analyzer_waits", error)
             except Exception:  # noqa: BLE001 - whatever it was, batches have to be collected
                 _log.exception("collecting_failed")
                 wait = _AFTER_FAILURE
@@ -534,8 +532,7 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         try:
             self.keyring.tick(keep=partial(self.store.needed_keys, self.keyring))
         except KeyringError as error:  # an identity that is elsewhere signs later: batches go on
-            reason = {"reason": type(error).__name__}
-            _log.warning("keys_wait", extra=reason, exc_info=error)
+            _warn("keys_wait", error)
         # What is gone of other keys says nothing about what these surveys counted.
         if all(each.analyzer.fingerprint == self.keyring.fingerprint for each in surveys):
             gone = self.keyring.gone()
@@ -560,6 +557,5 @@ class AnalyzerWorker(AbstractContextManager["AnalyzerWorker"]):
         except StoreUnavailableError:
             raise
         except ShoalError as error:
-            reason = {"reason": type(error).__name__}
-            _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+            _warn("no_copy_of_keys", error)
         self._key_lists[name] = now

@@ -15,12 +15,12 @@ import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from shoal.errors import InvalidArgumentError, MissingExtraError, RefusedError, ShoalError
 from shoal.sealing import SurveyId
@@ -69,25 +69,6 @@ def ask_for_token(survey: SurveyId) -> str:
     )
 
 
-class BatchSource(Protocol):
-    """A shuffler, for one survey."""
-
-    def offers(self) -> list[Offer]:
-        """All batches that can be collected now, also those that were asked for before."""
-
-    def fetch(self, batch: str, request: str) -> AbstractContextManager[Iterator[bytes]]:
-        """The bytes of a batch, in pieces; the same whenever the same request asks."""
-
-    def acknowledge(self, batch: str, request: str, digest: str) -> None:
-        """The batch has arrived, and need not be kept."""
-
-    def keys(self) -> bytes | None:
-        """The list of keys that the shuffler shows to everybody, if it shows one."""
-
-    def close(self) -> None:
-        """End what is under way, and ask nothing any more; called from any thread."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
     """How slow a shuffler may be, in seconds, and in bytes a second once ``grace`` is over.
@@ -105,17 +86,18 @@ class Timeouts:
 
 
 class HttpSource:
-    """The batches of one survey at a shuffler; ``token`` is the collector's bearer token.
+    """The batches of one survey at a shuffler; ``token`` gives the collector's bearer token.
 
-    Every exchange has a connection and an event loop of its own, and can be ended at any moment:
-    by its time, or by :meth:`close`.
+    It is asked for whenever it is needed, so that a file of tokens may change meanwhile. Every
+    exchange has a connection and an event loop of its own, and can be ended at any moment: by its
+    time, or by :meth:`close`.
     """
 
     def __init__(
         self,
         url: str,
         survey: SurveyId,
-        token: str,
+        token: Callable[[], str],
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         timeouts: Timeouts | None = None,
@@ -125,7 +107,7 @@ class HttpSource:
         self._survey = survey
         self._timeouts = timeouts or Timeouts()
         self._transport = transport
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._token = token
         self._task: asyncio.Task[Any] | None = None
         self._closed = False
 
@@ -173,7 +155,7 @@ class HttpSource:
 
     def _page(self, after: str | None) -> list[Mapping[str, Any]]:
         query = {} if after is None else {"after": after}
-        answer = self._answer("GET", self._batches, params=query, headers=self._headers)
+        answer = self._answer("GET", self._batches, params=query, headers=self._headers())
         try:
             page = json.loads(answer)["batches"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -185,7 +167,7 @@ class HttpSource:
     @contextmanager
     def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
         """The bytes of a batch, in pieces."""
-        headers = {**self._headers, "Shoal-Request": request}
+        headers = {**self._headers(), "Shoal-Request": request}
         address = f"{self._batches}/{batch}"
         with self._exchange("GET", address, headers=headers) as (answer, pieces):
             if answer.status_code != httpx.codes.OK:
@@ -196,11 +178,14 @@ class HttpSource:
         """The batch has arrived."""
         body = {"request": request, "digest": digest}
         address = f"{self._batches}/{batch}/ack"
-        self._answer("POST", address, json=body, headers=self._headers, batch=batch)
+        self._answer("POST", address, json=body, headers=self._headers(), batch=batch)
 
     def keys(self) -> bytes:
         """The list of keys that the shuffler shows to everybody."""
         return self._answer("GET", f"{self._where}/v1/keys")
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token()}"}
 
     def _answer(self, method: str, address: str, *, batch: str = "", **options: Any) -> bytes:  # noqa: ANN401 - what httpx takes
         with self._exchange(method, address, **options) as (answer, pieces):
@@ -350,7 +335,7 @@ def path_of(directory: Path, collection: Collection) -> Path:
     return directory / f"{collection.survey}-{collection.batch}.batch"
 
 
-def download(directory: Path, collection: Collection, source: BatchSource) -> Path:
+def download(directory: Path, collection: Collection, source: HttpSource) -> Path:
     """Fetch a batch; what does not have the digest that was announced leaves nothing behind."""
     with disk("looking for space"):
         # Refuse before the first byte what would leave too little for everything else.
@@ -468,47 +453,15 @@ def _fits(word: str, survey: Survey) -> bool:
     return word.rstrip("/") == survey.shuffler.url.rstrip("/")
 
 
-@dataclass(frozen=True)
-class _NoToken:
-    """The shuffler of a survey that there is no token for: it says so, and the others go on."""
-
-    why: NoAnswerError
-
-    def offers(self) -> list[Offer]:
-        raise self.why
-
-    @contextmanager
-    def fetch(self, batch: str, request: str) -> Iterator[Iterator[bytes]]:
-        del batch, request
-        raise self.why
-        yield iter(())
-
-    def acknowledge(self, batch: str, request: str, digest: str) -> None:
-        del batch, request, digest
-        raise self.why
-
-    def keys(self) -> bytes | None:
-        return None
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-def sources(
-    tokens: TokenFile, known: Callable[[], Sequence[Survey]], survey: Survey
-) -> BatchSource:
+def sources(tokens: TokenFile, known: Callable[[], Sequence[Survey]], survey: Survey) -> HttpSource:
     """Where the batches of a survey come from; ``known`` gives all surveys of this analyzer."""
-    try:
-        token = tokens.token(survey, known())
-    except NoAnswerError as error:
-        return _NoToken(error)
-    return HttpSource(survey.shuffler.url, survey.id, token)
+    return HttpSource(survey.shuffler.url, survey.id, lambda: tokens.token(survey, known()))
 
 
 def try_token(tokens: TokenFile, known: Sequence[Survey], survey: Survey) -> None:
     """Refuse a token for which the shuffler of a survey gives no list of batches."""
-    token = tokens.token(survey, known)
     timeouts = Timeouts(
         head=_TRIAL, silence=_TRIAL, grace=_TRIAL, rate=LARGEST_ANSWER, listing=_TRIAL
     )
+    token = partial(tokens.token, survey, known)
     HttpSource(survey.shuffler.url, survey.id, token, timeouts=timeouts).check()
