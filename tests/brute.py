@@ -98,6 +98,12 @@ def local_epsilon_of(table: np.ndarray) -> float:
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
+def response(k: int, local_epsilon: float) -> np.ndarray:
+    """k-ary randomized response as a table."""
+    e = math.exp(local_epsilon)
+    return (np.ones((k, k)) + (e - 1) * np.eye(k)) / (e + k - 1)
+
+
 # -------------------------------------------------------------------------------- random tables
 
 

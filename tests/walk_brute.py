@@ -13,12 +13,6 @@ from shoal.network.graph import Graph
 from shoal.network.walk import Walk
 
 
-def response(k, epsilon):
-    """k-ary randomized response as a table."""
-    table = np.ones((k, k)) + (math.exp(epsilon) - 1) * np.eye(k)
-    return table / table.sum(axis=1, keepdims=True)
-
-
 def tiny_walk(source, nodes):
     """A random walk on a random connected graph with at least one loop."""
     edges = {(int(source.integers(0, node)), node) for node in range(1, nodes)}

@@ -15,7 +15,6 @@ from shoal.accounting.enclosure import Enclosure
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
-from shoal.accounting.search import Side, crossing
 from shoal.errors import UncertifiedError
 
 often = settings(deadline=None, derandomize=True, max_examples=40)
@@ -158,16 +157,6 @@ def test_what_is_no_interval_cannot_be_made(lower, upper):
         Enclosure(lower, upper)
     with pytest.raises(UncertifiedError):
         Enclosure.between(lower, upper) if math.isnan(lower + upper) else Enclosure(lower, upper)
-
-
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("from_here", [0.0, 0.5])
-def test_a_curve_that_is_no_number_has_no_crossing(side, from_here):
-    def curve(epsilon):
-        return math.nan if epsilon >= from_here else -1.0 - epsilon
-
-    with pytest.raises(UncertifiedError):
-        crossing(curve, -20.0, cap=1.0, guess=0.6, side=side)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.69, 0.7, 1, 10, 19, 21, 30, 37, 50, 100, 149])

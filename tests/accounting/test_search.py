@@ -90,12 +90,13 @@ def test_a_crossing_is_an_evaluated_point_on_its_side(spread, target, side):
     assert place == pytest.approx(spread * math.sqrt(-2 * target - 1), rel=1e-6)
 
 
+@pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("good", range(6))
-def test_a_curve_that_ceases_to_be_a_number_proves_nothing(good):
+def test_a_curve_that_ceases_to_be_a_number_proves_nothing(good, side):
     calls = iter(range(100))
 
     def curve(epsilon):
         return -1.0 - epsilon**2 if next(calls) < good else math.nan
 
     with pytest.raises(UncertifiedError):
-        crossing(curve, -20.0 - 1e-12 * good, cap=100.0, guess=60.0, side=Side.UPPER)
+        crossing(curve, -20.0 - 1e-12 * good, cap=100.0, guess=60.0, side=side)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
+from brute import response
 from network_graphs import guarantee_after
 from shoal.accounting.integral import enclose
 from shoal.accounting.law import BlanketLaw
@@ -23,7 +24,7 @@ from shoal.network.graph import Graph
 from shoal.network.profile import Reports, Weights, positive_part
 from shoal.network.walk import Walk
 from shoal.randomness import simulated
-from walk_brute import divergence, response, tiny_walk, worst_delta
+from walk_brute import divergence, tiny_walk, worst_delta
 
 RESPONSE = BlanketLaw.randomized_response(k=2, epsilon=1.0)
 TABLE = response(2, 1.0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import shoal
+from brute import response
 from network_graphs import guarantee_after
 from shoal.accounting.exact import worst_shuffle
 from shoal.accounting.law import BlanketLaw
@@ -23,7 +24,7 @@ from shoal.network.graph import Graph
 from shoal.network.law import Floor, Moments, StopLoss
 from shoal.network.walk import Absences, Walk
 from shoal.randomness import simulated
-from walk_brute import joined, message_law, response, tiny_walk, worst_delta
+from walk_brute import joined, message_law, tiny_walk, worst_delta
 
 
 def book(pages):
