@@ -200,7 +200,7 @@ def test_a_survey_says_the_same_everywhere(tmp_path, capsys):
     with shown(analyzer, public_results=True) as client:
         dashboard = client.get(f"/dashboard/surveys/{survey.id}").text
         api = client.get(f"/v1/surveys/{survey.id}/results").json()
-    rendered = agree(results.result(), capsys, tmp_path, dashboard)
+    rendered = agree(results.result, capsys, tmp_path, dashboard)
     assert of_json(api["combined"]) == rendered.said
     assert of_json(api["batches"][0]) == rendered.said, "there is one batch"
     table = csv_rows(results.to_csv().splitlines())

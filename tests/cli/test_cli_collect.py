@@ -36,6 +36,7 @@ def test_one_pass_publishes_and_shows(parties, tmp_path):
     before = run(parties.directory, "--offline", "--report", page)
     assert "nothing to report yet" in before.refusal()
     assert not page.exists()
+    assert "no estimates yet: a batch needs" in run(parties.directory, "--offline").success()
     told = run(parties.directory, "--report", page, "--csv", table).success()
     shown = " ".join(told.split())
     assert "new: batch" in shown

@@ -81,7 +81,7 @@ def test_a_batch_below_the_minimum_is_withheld(analyzer):
     kept = analyzer.store.collections.find(survey.id, FIRST).cells
     assert kept is None, "counts of a withheld batch are kept by nobody"
     assert analyzer.shuffler.acknowledged(FIRST)
-    assert analyzer.store.results.survey(survey.id).result() is None
+    assert analyzer.store.results.survey(survey.id).result is None
 
 
 @pytest.mark.parametrize("valid", [0, 1])
@@ -107,7 +107,7 @@ def test_several_reports_per_person_are_said_to_be_assumed(analyzer):
     assert found["epsilon"] == survey.guarantee(500).epsilon
     assert found["epsilon"] > make_survey(analyzer.keyring).guarantee(500).epsilon
     assert found["local_epsilon"] == pytest.approx(3 * survey.device.local_epsilon)
-    page = analyzer.store.results.survey(survey.id).result().to_html()
+    page = analyzer.store.results.survey(survey.id).result.to_html()
     assert "ε0 of one person&#39;s 3 reports together" in page
     assert "reports, about" in page
     assert "people, about" not in page

@@ -99,8 +99,8 @@ def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
     assert lines[0].endswith(",warning")
     assert all(DESPITE in line for line in lines[1:])
     assert warning in results.sentences()[FORGED]
-    assert warning in results.result().to_html()
-    assert any(warning in text for text in results.result().to_dict()["warnings"])
+    assert warning in results.result.to_html()
+    assert any(warning in text for text in results.result.to_dict()["warnings"])
     assert [row.released for row in rows(analyzer, schema.ledger)] == [1]
 
 

@@ -109,7 +109,7 @@ def test_a_mean_by_one_message(analyzer):
     table = analyzer.store.results.survey(survey.id).to_csv().splitlines()
     assert table[0].startswith("batch,status,mean,low,high,standard_error,sum,")
     assert table[-1].startswith("all,published,")
-    assert "mean" in analyzer.store.results.survey(survey.id).result().to_html()
+    assert "mean" in analyzer.store.results.survey(survey.id).result.to_html()
 
 
 def test_a_mean_by_several_messages(analyzer):

@@ -308,5 +308,6 @@ def test_results_without_estimates_say_the_same_as_the_documents(analyzer):
         assert vars(batch) == {name: document[name] for name in vars(batch)}
         assert batch.withheld is None or batch.batch == SECOND
     assert light.documents == ()
-    assert light.life == whole.life
+    assert (light.life, light.refused) == (whole.life, whole.refused)
     assert light.combined() == whole.combined()
+    assert light.result.notes == whole.result.notes

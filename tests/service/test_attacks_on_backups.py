@@ -236,7 +236,7 @@ def test_what_was_published_since_a_backup_stays_in_what_the_survey_cost(publish
         assert life["analyzer_epsilon"] == service.survey.local_epsilon
         assert (life["batches"], life["smallest"]) == (1, 60)
     assert shown["combined"]["epsilon"] >= small["epsilon"]
-    result = service.analyzer.store.results.survey(service.survey.id).result()
+    result = service.analyzer.store.results.survey(service.survey.id).result
     assert result.guarantee.epsilon >= small["epsilon"]
     assert "restored from a backup" in result.notes[0]
 

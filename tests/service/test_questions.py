@@ -34,7 +34,6 @@ from shoal.service.survey.design import Design, Field
 from shoal.service.survey.promise import Terms, promised
 from shoal.service.wire import Wire
 from shoal.web.downloads import FILES
-from shoal.web.snapshot import Snapshot
 
 TWICE = (RandomizedResponse(k=3, epsilon=1.0),) * 2
 NUMBERS = (RandomizedResponse(k=3, epsilon=1.0), Duchi(low=0.0, high=10.0, epsilon=1.0))
@@ -318,11 +317,10 @@ def test_from_sealed_reports_to_one_result(
     assert debit["epsilon"] == found["epsilon"] == survey.guarantee(60).epsilon
     results = analyzer.store.results.survey(survey.id)
     assert [each.n for each in results.counts] == [60, 60]
-    assert [each.column for each in results.result().columns] == ["Question 0?", "Question 1?"]
-    snapshot = Snapshot(results, ())
+    assert [each.column for each in results.result.columns] == ["Question 0?", "Question 1?"]
     for name in FILES if kind == "sqlite" else ():
-        assert FILES[name].make(analyzer.store, snapshot), name
-    assert [len(each) for each in snapshot.answers] == [3, 2]
+        assert FILES[name].make(analyzer.store, results), name
+    assert [len(each.ranked) for each in results.result.columns] == [3, 2]
     lines = results.to_csv().splitlines()
     assert lines[0].startswith("batch,status,question,answer,fraction")
     assert len(lines) == 1 + 2 * 5

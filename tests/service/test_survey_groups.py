@@ -28,7 +28,6 @@ from shoal.service.survey import NONE, Batches, Party, Survey
 from shoal.service.survey.document import MOST_CELLS, cells
 from shoal.service.survey.words import sentences
 from shoal.web.downloads import FILES
-from shoal.web.snapshot import Snapshot
 
 ONE = example(questions=(by_groups(),), admission=Open(dishonest=0))
 AMONG = replace(several(), questions=(*several().questions, by_groups("vote")))
@@ -182,7 +181,7 @@ def test_sizes_and_fractions_of_groups_are_published(counted):
     assert rows[2]["fraction_low"] < 0.25 < rows[2]["fraction_high"]
     assert rows[4]["fraction"] is rows[5]["fraction"] is None  # there may be nobody
     results = analyzer.store.results.survey(survey.id)
-    (column,) = results.result().columns
+    (column,) = results.result.columns
     # What the library says of the same counts.
     groups = split(survey.device.estimator, column.estimate, survey.only.groups)
     for group, row in zip(groups, rows[::2], strict=True):
@@ -199,7 +198,7 @@ def test_files_have_a_column_of_groups(counted):
     within = "fraction_of_group,fraction_of_group_low,fraction_of_group_high"
     assert f"count,{within},group_count,group_low,group_high" in lines[0]
     assert len(lines) == 1 + 2 * 6
-    made = {name: file.make(analyzer.store, Snapshot(results, ())) for name, file in FILES.items()}
+    made = {name: file.make(analyzer.store, results) for name, file in FILES.items()}
     table = pl.read_parquet(io.BytesIO(made["results.parquet"]))
     assert table["group"].to_list() == 2 * [group for group in survey.only.groups for _ in "yn"]
     assert table["group_count"].null_count() == 0

@@ -191,7 +191,7 @@ def _write(options: CollectOptions, results: list[SurveyResults]) -> None:
             f"--report and --csv take one survey, and there are {len(results)}: give --survey"
         )
     (only,) = results
-    result = only.result()
+    result = only.result
     if result is None and options.report is not None:
         raise RefusedError("there is nothing to report yet: no batch has been published")
     outputs = [files.text(options.csv, only.to_csv)]
@@ -217,10 +217,10 @@ def _show(results: SurveyResults, done: Pass) -> None:
     for line, style in lines:
         page.print(Padding(Text(line, style=style), (0, 0, 0, 2)))
     page.print()
-    result = results.result()
+    result = results.result
     if result is not None:
         show_result(result)
-    elif results.counts is not None:
+    elif results.counts:
         page.print("the batches cannot be combined into one estimate: --json shows each of them")
     elif results.held:
         page.print("no estimates yet: every batch that could be published is held")

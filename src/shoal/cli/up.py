@@ -277,7 +277,7 @@ def _show(results: SurveyResults, truth: dict[str, float] | None, seconds: float
         rows.append(Row((batch.batch[:8], *counts, epsilon, batch.withheld or "")))
     headings = ("batch", "reports", "valid", "honest", "ε", "")
     funnel = table(Table(headings, tuple(rows), frozenset(range(1, 5))))
-    page, result = console(), results.result()
+    page, result = console(), results.result
     if result is None:
         page.print("nothing was published", style="yellow")
         page.print(funnel)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from shoal.estimate import top
 from shoal.explain.text import measured
-from shoal.intervals.estimates import AnyEstimate, MeanEstimate, VectorEstimate
+from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate, VectorEstimate
 from shoal.values import Array
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.results.result import ColumnResult
 
 SHOWN = 40
+RANKED = 500  # answers, the largest ones
 LEVEL = 0.95
 Kind = Literal["fractions", "coordinates", "mean", "means", "bins", "groups"]
 _NARROW = 0.1
@@ -121,6 +123,33 @@ def items(
         for i in places.tolist()
     ]
     return made if isinstance(estimate, VectorEstimate) else [item.percent for item in made]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Item):
+    """An answer beside all others, the place of which is ``index``.
+
+    ``significant``: more than mere noise reaches anywhere, with probability 95 %. ``separated``:
+    more than every answer whose estimate is smaller, beyond the noise; None where there is no such
+    answer. The intervals behind it hold together.
+    """
+
+    index: int
+    separated: bool | None
+
+
+def ranked(labels: Sequence[str], estimate: Estimate) -> list[Answer]:
+    """The largest answers, ``RANKED`` of them at most, marked for what can be said about them."""
+    ranking, last = top(estimate, RANKED, LEVEL), len(labels) - 1
+    rows = zip(items(labels, estimate)[:RANKED], ranking, strict=True)
+    return [
+        Answer(
+            **vars(item),
+            index=each.index,
+            separated=None if place == last else each.separated,
+        )
+        for place, (item, each) in enumerate(rows)
+    ]
 
 
 # ------------------------------------------------------------------------ what they are drawn with

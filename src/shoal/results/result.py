@@ -141,6 +141,12 @@ class ColumnResult:
             )
         return merged + items[len(bins) :]
 
+    @cached_property
+    def ranked(self) -> list[charts.Answer]:
+        """The answers that most people give, the largest first; none of a mean."""
+        estimate = self.estimate
+        return charts.ranked(self.labels, estimate) if isinstance(estimate, Estimate) else []
+
     @property
     def kind(self) -> charts.Kind:
         """What its chart is of."""

@@ -11,16 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
-from shoal.results.charts import Axis, counted
-from shoal.results.result import ColumnResult
-from shoal.web.snapshot import Answer
+from shoal.results.charts import Axis
 
 HOUR, DAY = 3600, 86_400
-Order = Literal["share", "asked"]
-ORDERS: dict[Order, str] = {"share": "largest first", "asked": "as in the survey"}
-SHOWN = 20  # bars; the others are folded away
+ORDERS = {"share": "largest first", "asked": "as in the survey"}
 Point = tuple[int, float]
 _TOP, _BOTTOM = 15.0, 89.0  # of the curve, in percent of the height
 _MOST_DOTS = 60
@@ -28,44 +23,6 @@ _ROUND = (1, 2, 5)
 _LINE = 90  # height of a timeline
 _MOST_BUCKETS = 60
 _STEPS = (HOUR, 6 * HOUR, DAY, 7 * DAY, 28 * DAY, 364 * DAY)
-
-
-# ----------------------------------------------------------------------------------- the answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerChart:
-    """Bars with error bars on one axis, and marks of those beyond the noise."""
-
-    column: ColumnResult
-    answers: Sequence[Answer]
-    order: Order
-    kind = "fractions"
-
-    @cached_property
-    def axis(self) -> Axis:
-        """It holds zero and all intervals."""
-        return Axis.spanning(*(end for each in self.answers for end in (each.low, each.high)))
-
-    @property
-    def first(self) -> Sequence[Answer]:
-        """The bars that are always shown."""
-        return self.answers[:SHOWN]
-
-    @property
-    def others(self) -> Sequence[Answer]:
-        """Those to unfold."""
-        return self.answers[SHOWN:]
-
-    @property
-    def marks(self) -> set[bool | None]:
-        """Which marks there are: whether an answer is more than all smaller ones."""
-        return {each.separated for each in self.answers if each.significant}
-
-    @property
-    def counted(self) -> str:
-        """People, or reports if one person may have sent several."""
-        return counted(self.column.guarantee)
 
 
 # ------------------------------------------------------------------- epsilon as the crowd grows

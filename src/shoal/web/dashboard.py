@@ -6,11 +6,13 @@ open it knows what the shuffler tells everybody: how many quarters of the smalle
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from enum import StrEnum
 from functools import partial
 from hashlib import sha256
 from operator import attrgetter
 from threading import Lock
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,12 +20,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shoal.errors import ShoalError
-from shoal.intervals.estimates import MeanEstimate
-from shoal.results.charts import Chart
+from shoal.results.charts import Chart, axis_of
 from shoal.results.result import ColumnResult
 from shoal.sealing import SealingError, SurveyId
+from shoal.service.analyzer import tables
 from shoal.service.analyzer.app import AnalyzerPages
-from shoal.service.analyzer.results import ResultCache, Version
+from shoal.service.analyzer.collection import Collection
+from shoal.service.analyzer.results import ResultCache, SurveyResults
 from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotAuthorizedError, UnknownError
 from shoal.service.http import requests
@@ -35,16 +38,8 @@ from shoal.service.survey import Survey
 from shoal.web import assets, rendering
 from shoal.web.access import Access, Sessions, to_login
 from shoal.web.background import PAGE_TIMEOUT, Background, Crowd, Progress, ask_shuffler
-from shoal.web.charts import ORDERS, AnswerChart, Curve, Order, Timeline
+from shoal.web.charts import ORDERS, Curve, Timeline
 from shoal.web.downloads import FILES
-from shoal.web.snapshot import (
-    Answer,
-    Snapshot,
-    State,
-    answers,
-    may_be_open,
-    under_way,
-)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Page = Callable[[Request, TokenScope | None], Response]
@@ -60,6 +55,33 @@ _TITLES = {
     429: "Too many requests",
     503: "Not now",
 }
+
+_STEPS = {
+    tables.REQUESTED: "asked for",
+    tables.RECEIVED: "received, not decrypted yet",
+    tables.OPENED: "decrypted and counted",
+    tables.BUDGETED: "in the ledger, published next",
+}
+
+
+class State(StrEnum):
+    """Where a survey is in its life."""
+
+    EARLY = "not started"
+    OPEN = "collecting"
+    OVER = "over"
+
+    @classmethod
+    def of(cls, survey: Survey, now: int) -> State:
+        """At a moment."""
+        if now < survey.not_before:
+            return cls.EARLY
+        return cls.OPEN if now <= survey.not_after else cls.OVER
+
+
+def may_be_open(survey: Survey, now: int) -> bool:
+    """Whether a batch of it can be open: some are, for a while after the last report."""
+    return survey.not_before <= now <= survey.not_after + survey.batches.max_age
 
 
 class Dashboard:
@@ -80,7 +102,7 @@ class Dashboard:
         self._keyring = analyzer.keyring
         sessions = Sessions(store.tokens, store.clock)
         self.access = Access(analyzer, Addresses(analyzer.limits), sessions)
-        self._snapshots: dict[SurveyId, Snapshot] = {}
+        self._newest: dict[SurveyId, SurveyResults] = {}
         self._reading: dict[SurveyId, Lock] = {}
         self._files = ResultCache()
         self._progress = Background[SurveyId, Progress](
@@ -116,11 +138,11 @@ class Dashboard:
         async def answer(request: Request) -> Response:
             try:
                 return await endpoint(request)
-            except NotAuthorizedError:
-                return to_login(request)
             except ProblemError as error:
                 return await self._failure(request, error.problem)
             except ShoalError as error:
+                if isinstance(error, NotAuthorizedError) and error.label is None:
+                    return to_login(request)
                 return await self._failure(request, problem_of(error))
 
         return answer
@@ -146,15 +168,13 @@ class Dashboard:
             detail=sentence(problem.detail),
         )
 
-    def _snapshot(self, name: SurveyId) -> Snapshot:
-        """The newest of a survey."""
-        # Before: what comes meanwhile is asked for again.
-        version = self._store.results.version(name)
+    def _results(self, name: SurveyId) -> SurveyResults:
+        """The newest of a survey, without their documents, which repeat every answer."""
+        results = self._store.results
         with self._reading.setdefault(name, Lock()):
-            newest = self._snapshots.get(name)
-            if newest is None or newest.version != version:
-                results = self._store.results.survey(name, documents=False)
-                newest = self._snapshots[name] = Snapshot(results, version)
+            newest = self._newest.get(name)
+            if newest is None or newest.version != results.version(name):
+                newest = self._newest[name] = results.survey(name, documents=False)
         return newest
 
     def surveys(self, request: Request, scope: TokenScope | None) -> Response:
@@ -168,7 +188,7 @@ class Dashboard:
         progress = self._progress.all([each.id for each in some if may_be_open(each, now)])
         cards = [
             {
-                "snapshot": self._snapshot(each.id),
+                "results": self._results(each.id),
                 "state": State.of(each, now),
                 "open": may_be_open(each, now),
                 "progress": progress.get(each.id),
@@ -180,27 +200,27 @@ class Dashboard:
     def survey(self, request: Request, scope: TokenScope | None) -> Response:
         """One survey; withheld batches, and how work and keys are, are the operator's business."""
         name = requests.survey_named(request)
-        snapshot = self._snapshot(name)
-        survey, result, now = snapshot.survey, snapshot.result, self._store.clock()
+        results, now = self._results(name), self._store.clock()
+        survey, result = results.survey, results.result
         progress = self._progress_of(survey, now)
-        crowd = self._crowds.get((name, snapshot.smallest))
-        batches = snapshot.batches if scope else snapshot.published
+        crowd = self._crowds.get((name, results.smallest))
+        batches = results.newest if scope else results.published
         page, pages = _page_of(request, batches, BATCHES)
         drawn = batches and Timeline.of(
-            [batch.published for batch in snapshot.published],
+            [batch.published for batch in results.published],
             [batch.published for batch in batches if batch.withheld is not None],
         )
         return rendering.page(
             "survey.html",
             scope=scope,
-            version=_digest(snapshot.version, State.of(survey, now), progress, crowd),
+            version=_digest(results, now, progress, crowd),
             survey=survey,
-            snapshot=snapshot,
+            results=results,
             state=State.of(survey, now),
             open=may_be_open(survey, now),
             progress=progress,
             crowd=crowd,
-            curve=_curve(snapshot, crowd),
+            curve=_curve(results, crowd),
             batches=batches,
             some=batches[BATCHES * (page - 1) : BATCHES * page],
             timeline=drawn,
@@ -208,7 +228,7 @@ class Dashboard:
             pages=pages,
             under_way=under_way(self._store.collections.of(name)) if scope else (),
             keys=self._keys(survey, now) if scope else None,
-            charts=_charts(result.columns if result else (), snapshot.answers, request),
+            **_charts(result.columns if result else (), request),
         )
 
     def _keys(self, survey: Survey, now: int) -> dict[str, object]:
@@ -234,10 +254,9 @@ class Dashboard:
     def version(self, request: Request, _scope: TokenScope | None) -> Response:
         """What is another one whenever the survey's page has something new to say."""
         name = requests.survey_named(request)
-        snapshot, now = self._snapshot(name), self._store.clock()
-        progress = self._progress_of(snapshot.survey, now)
-        crowd = self._crowds.get((name, snapshot.smallest))
-        version = _digest(snapshot.version, State.of(snapshot.survey, now), progress, crowd)
+        results, now = self._results(name), self._store.clock()
+        progress = self._progress_of(results.survey, now)
+        version = _digest(results, now, progress, self._crowds.get((name, results.smallest)))
         headers = {**requests.NOT_KEPT, "ETag": f'"{version}"'}
         if f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
@@ -249,32 +268,27 @@ class Dashboard:
     def batch(self, request: Request, scope: TokenScope | None) -> Response:
         """One batch."""
         name, batch = requests.survey_named(request), requests.batch_named(request)
-        snapshot = self._snapshot(name)
-        row = next((row for row in snapshot.batches if row.batch == batch), None)
+        results = self._results(name)
+        row = next((row for row in results.batches if row.batch == batch), None)
         if row is None:
             raise UnknownError("batch", batch)
         if row.withheld is not None and scope is None:
             raise NotAuthorizedError
-        columns = snapshot.of_batch(row, self._store.collections.find(name, batch))
+        columns = results.of_batch(row, self._store.collections.find(name, batch))
         return rendering.page(
-            "batch.html",
-            scope=scope,
-            survey=snapshot.survey,
-            snapshot=snapshot,
-            row=row,
-            charts=_charts(columns, [answers(each) for each in columns], request),
+            "batch.html", scope=scope, survey=results.survey, row=row, **_charts(columns, request)
         )
 
     def download(self, request: Request, _scope: TokenScope | None) -> Response:
         """A file."""
         name, file = requests.survey_named(request), request.path_params["file"]
-        kind, snapshot = FILES.get(file), self._snapshot(name)
+        kind, results = FILES.get(file), self._results(name)
         if kind is None:
             raise assets.missing("there is no file of this name")
-        if kind.needs_result and snapshot.result is None:
+        if kind.needs_result and results.result is None:
             raise assets.missing("nothing is published yet for this file to show")
-        make = partial(kind.make, self._store, snapshot)
-        body = self._files.get(name, file, snapshot.version, make)
+        make = partial(kind.make, self._store, results)
+        body = self._files.get(name, file, results.version, make)
         headers = {
             **requests.NOT_KEPT,
             "Content-Disposition": f'attachment; filename="{str(name)[:NAME]}-{file}"',
@@ -300,40 +314,51 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _charts(
-    columns: Sequence[ColumnResult], listed: Sequence[Sequence[Answer]], request: Request
-) -> list[AnswerChart | Chart]:
-    """One of each question."""
-    return [_chart(*pair, request) for pair in zip(columns, listed, strict=True)]
+def under_way(collections: Iterable[Collection]) -> list[str]:
+    """How many closed batches are at each step before they are published."""
+    states = [each.state for each in collections]
+    return [
+        f"{states.count(state):,} {text} ({state})"
+        for state, text in _STEPS.items()
+        if state in states
+    ]
 
 
-def _chart(column: ColumnResult, listed: Sequence[Answer], request: Request) -> AnswerChart | Chart:
-    if isinstance(column.estimate, MeanEstimate) or column.panels():
-        return Chart.of(column)
-    wanted = request.query_params.get("order")
-    order: Order = next((order for order in ORDERS if order == wanted), "share")
-    ordered = listed if order == "share" else sorted(listed, key=attrgetter("index"))
-    return AnswerChart(column=column, answers=ordered, order=order)
+def _charts(columns: Sequence[ColumnResult], request: Request) -> dict[str, Any]:
+    """One of each question, answers in the order that is asked for."""
+    order = request.query_params.get("order")
+    order = order if order in ORDERS else "share"
+    charts = []
+    for column in columns:
+        answers = column.ranked
+        if not answers or column.panels():
+            charts.append(Chart.of(column))
+            continue
+        answers = answers if order == "share" else sorted(answers, key=attrgetter("index"))
+        charts.append(Chart(column, "fractions", [*answers], (axis_of(answers),)))
+    return {"charts": charts, "order": order}
 
 
-def _curve(snapshot: Snapshot, crowd: Crowd | None) -> Curve | None:
+def _curve(results: SurveyResults, crowd: Crowd | None) -> Curve | None:
     if crowd is None or len(crowd.curve) < 2:
         return None
-    batches = snapshot.survey.batches
+    batches = results.survey.batches
     return Curve(
         points=crowd.curve,
-        published=[(batch.valid, batch.epsilon) for batch in snapshot.published if batch.epsilon],
+        published=[(batch.valid, batch.epsilon) for batch in results.published if batch.epsilon],
         marks=(
             (batches.minimum, f"minimum {batches.minimum:,}"),
             (batches.target, f"target {batches.target:,}"),
         ),
-        promised=snapshot.survey.epsilon,
+        promised=results.survey.epsilon,
     )
 
 
-def _digest(version: Version, state: State, progress: Progress | None, crowd: Crowd | None) -> str:
+def _digest(
+    results: SurveyResults, now: int, progress: Progress | None, crowd: Crowd | None
+) -> str:
     """Nothing goes into it that the page does not say."""
-    shown = (version, state, progress, crowd is not None)
+    shown = (results.version, State.of(results.survey, now), progress, crowd is not None)
     return sha256(repr(shown).encode()).hexdigest()[:_DIGITS]
 
 

@@ -18,7 +18,6 @@ from shoal.results.charts import SHOWN, items
 from shoal.results.result import Result, statement
 from shoal.service.analyzer.results import ANSWERS, GROUPED, NUMBERS, SurveyResults, written
 from shoal.service.analyzer.store import AnalyzerStore
-from shoal.web.snapshot import Snapshot
 
 Kind = Literal["svg", "png"]
 
@@ -36,16 +35,17 @@ class File:
 
     description: str
     media_type: str
-    make: Callable[[AnalyzerStore, Snapshot], bytes]
+    make: Callable[[AnalyzerStore, SurveyResults], bytes]
     needs_result: bool = True
 
 
-def _results(store: AnalyzerStore, snapshot: Snapshot) -> SurveyResults:
-    return store.results.survey(snapshot.survey.id)
+def _whole(store: AnalyzerStore, results: SurveyResults) -> SurveyResults:
+    """With what was published of each batch."""
+    return store.results.survey(results.survey.id)
 
 
-def _statement(_store: AnalyzerStore, snapshot: Snapshot) -> bytes:
-    values = finite(statement(cast("Result", snapshot.result)))
+def _statement(_store: AnalyzerStore, results: SurveyResults) -> bytes:
+    values = finite(statement(cast("Result", results.result)))
     return f"{json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)}\n".encode()
 
 
@@ -53,31 +53,31 @@ FILES: dict[str, File] = {
     "results.csv": File(
         "every batch and answer, as a table",
         "text/csv; charset=utf-8",
-        lambda store, snapshot: _results(store, snapshot).to_csv().encode(),
+        lambda store, results: _whole(store, results).to_csv().encode(),
         needs_result=False,
     ),
     "results.json": File(
         "the same for programs",
         _JSON,
-        lambda store, snapshot: written(_results(store, snapshot).to_dict()),
+        lambda store, results: written(_whole(store, results).to_dict()),
         needs_result=False,
     ),
     "results.parquet": File(
         "the same for data frames",
         "application/vnd.apache.parquet",
-        lambda store, snapshot: parquet(_results(store, snapshot)),
+        lambda store, results: parquet(_whole(store, results)),
         needs_result=False,
     ),
     "chart.svg": File(
-        "the chart, to print", "image/svg+xml", lambda _, snapshot: picture(snapshot, "svg")
+        "the chart, to print", "image/svg+xml", lambda _, results: picture(results, "svg")
     ),
     "chart.png": File(
-        "the chart, as a picture", "image/png", lambda _, snapshot: picture(snapshot, "png")
+        "the chart, as a picture", "image/png", lambda _, results: picture(results, "png")
     ),
     "report.html": File(
         "a page to hand on",
         "text/html; charset=utf-8",
-        lambda _, snapshot: cast("Result", snapshot.result).to_html().encode(),
+        lambda _, results: cast("Result", results.result).to_html().encode(),
     ),
     "statement.json": File("the privacy statement", _JSON, _statement),
 }
@@ -115,12 +115,12 @@ def parquet(results: SurveyResults) -> bytes:
     return file.getvalue()
 
 
-def picture(snapshot: Snapshot, kind: Kind) -> bytes:
+def picture(results: SurveyResults, kind: Kind) -> bytes:
     """The charts as ``plot`` draws them, the question above and the guarantee below.
 
     Of several questions each has its chart beside the others, below its own text.
     """
-    result, survey = cast("Result", snapshot.result), snapshot.survey
+    result, survey = cast("Result", results.result), results.survey
     columns = [
         replace(
             each,

@@ -21,7 +21,6 @@ from shoal.service.keyring.words import coming
 from shoal.web import assets
 from shoal.web.charts import ORDERS, short
 from shoal.web.downloads import FILES
-from shoal.web.snapshot import MOST
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -33,12 +32,12 @@ def templates() -> Environment:
     made = rendering.environment(Path(__file__).parent / "templates", TEMPLATES)
     made.globals |= {
         "FILES": FILES,
-        "MOST": MOST,
         "NOT_BUILT": assets.NOT_BUILT,
         "ORDERS": ORDERS,
         "REASONS": REASONS,
         "asset": assets.asset,
         "coming": coming,
+        "survey_page": "/dashboard/surveys/{}".format,
         "counted": counted,
         "infinity": math.inf,
         "sentences": sentences,

@@ -16,10 +16,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, reduce
-from operator import add
+from operator import add, attrgetter
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -321,7 +322,8 @@ class SurveyResults:
     question, none if there is no batch; ``reports`` is how many reports those had. ``refused`` has
     the batches that were not what they claimed to be, and why; ``held`` those that no honest crowd
     can have sent, and why, until the operator releases them. ``restored``: from a backup, so that
-    batches that were published later may be missing, and are paid for in ``life``.
+    batches that were published later may be missing, and are paid for in ``life``. ``version`` is
+    another one whenever the results are.
     """
 
     survey: Survey
@@ -333,6 +335,32 @@ class SurveyResults:
     counts: tuple[Counts, ...]
     reports: int
     restored: bool = False
+    version: Version = ()
+
+    @cached_property
+    def published(self) -> list[BatchResult]:
+        """The batches whose estimates are published, the newest first."""
+        return [batch for batch in self.newest if batch.withheld is None]
+
+    @cached_property
+    def withheld(self) -> list[BatchResult]:
+        """The others."""
+        return [batch for batch in self.newest if batch.withheld is not None]
+
+    @property
+    def newest(self) -> list[BatchResult]:
+        """All batches, the newest first."""
+        return sorted(self.batches, key=attrgetter("published"), reverse=True)
+
+    @property
+    def smallest(self) -> int:
+        """Valid reports of the smallest published batch; before there is one, of any."""
+        return self.life["smallest"] or self.survey.batches.minimum
+
+    @cached_property
+    def rejected(self) -> Counter[str]:
+        """Records that were left out of all batches, by reason."""
+        return sum((Counter(each.rejected) for each in self.batches), Counter[str]())
 
     def to_dict(self) -> Document:
         """Plain values."""
@@ -351,7 +379,7 @@ class SurveyResults:
         """All valid reports, under the guarantee of the smallest batch; None if there is none."""
         if not self.counts:
             return None
-        guarantee, withheld = guaranteed(self.survey, self.life["smallest"] or 0), None
+        guarantee, withheld = guaranteed(self.survey, self.smallest), None
         try:
             for question, counts in zip(self.survey.questions, self.counts, strict=True):
                 estimated(question, counts)
@@ -384,6 +412,7 @@ class SurveyResults:
         more = ", …" if len(warned) > _NAMED else ""
         return f"{len(warned):,} batches were {_RELEASED} signs of forgery: {names}{more}"
 
+    @cached_property
     def result(self) -> Result | None:
         """All batches together as a result like any other, for people to read."""
         outcome = self.outcome
@@ -396,8 +425,19 @@ class SurveyResults:
             notes=tuple(self._notes(outcome)),
         )
 
+    def of_batch(self, batch: BatchResult, collection: Collection) -> tuple[ColumnResult, ...]:
+        """What a published batch says, question by question, if its counts are there."""
+        if batch.withheld is not None or not isinstance(collection, Opened):
+            return ()
+        guarantee = guaranteed(self.survey, batch.valid)
+        decision = ReleaseDecision(batch.valid, batch.honest, guarantee, None)
+        try:
+            return Outcome(self.survey, decision, collection.counts, batch.reports).spoken
+        except ShoalError:
+            return ()
+
     def _notes(self, outcome: Outcome) -> Iterator[str]:
-        smallest = self.life["smallest"] or 0
+        smallest = self.smallest
         if self.restored:
             yield (
                 "the analyzer was restored from a backup: batches that it published since are "
@@ -413,11 +453,9 @@ class SurveyResults:
                 f"{self.survey.honest(smallest):,} honest people in each"
             )
         yield self.survey.admission.fact
-        left_out = sum(sum(each.rejected.values()) for each in self.batches)
-        if left_out:
+        if left_out := self.rejected.total():
             yield f"{left_out:,} records were left out; they hide nobody"
-        withheld = sum(each.withheld is not None for each in self.batches)
-        if withheld:
+        if withheld := len(self.withheld):
             were = "batch was" if withheld == 1 else "batches were"
             worst = self.life["analyzer_epsilon"]
             lost = "no guarantee" if worst is None else f"at most epsilon {up(worst)}"
@@ -526,6 +564,7 @@ class Results:
 
         With the ``documents`` of all of them, which may be large.
         """
+        version = self.version(name)  # before: what comes meanwhile is asked for again
         done, entry, each = tables.results.c, tables.ledger.c, tables.collections.c
         number = self.surveys.row(name).number
         query: sa.Select[Any] = sa.select(
@@ -564,6 +603,7 @@ class Results:
             restored=bool(lost),
             counts=tuple(reduce(add, each) for each in zip(*counts, strict=True)),
             reports=sum(row.reports for row in published),
+            version=version,
         )
 
     def version(self, name: SurveyId) -> Version:
