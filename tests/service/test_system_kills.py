@@ -21,6 +21,7 @@ from service.simulation.kills import (
 )
 from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, World
+from shoal.service.analyzer.collection import Opened
 from shoal.service.failpoints import NAMES
 
 HELD = "analysis.held"  # no honest batch gets there: see test_analyzer_held.py
@@ -57,10 +58,11 @@ def left_behind(place, beginning):
         debits = {each["batch"]: each for each in store.ledger.entries(survey.id)}
         assert len(debits) == len(store.ledger.entries(survey.id))
         requests = {each.batch: each.request for each in store.collections.of(survey.id)}
-        counts = {
-            each.batch: store.collections.find(survey.id, each.batch).counts
+        found = {
+            each.batch: store.collections.find(survey.id, each.batch)
             for each in store.collections.of(survey.id)
         }
+        counts = {batch: each.counts for batch, each in found.items() if isinstance(each, Opened)}
         states = {info.id: info.state for info in world.shuffler.store.batches.listed(survey.id)}
         return (digests, requests, debits, documents), counts, states
     finally:
