@@ -9,6 +9,7 @@ import pytest
 
 import shoal
 from shoal.auditing import AuditedCodeError, Function, Program, WholePipeline, audit
+from shoal.auditing.auditor import MOST_PEOPLE
 from shoal.auditing.messages import Binned, Distinct, as_messages, fitted, joined
 from shoal.errors import InvalidArgumentError
 from shoal.randomness import simulated, simulator
@@ -131,28 +132,24 @@ def test_a_function_that_raises():
         AuditedCodeError, match=r"ZeroDivisionError: by nothing at all \(.*line \d+"
     ):
         audit(fail, **SMALL)
-
-
-def test_a_function_that_fails_late():
-    calls = iter(range(15_000))
+    calls = iter(range(15_000))  # late
     with pytest.raises(AuditedCodeError, match="StopIteration"):
         audit(lambda value: (next(calls), value)[1], **SMALL)
 
 
-def test_a_wrong_number_of_messages():
-    with pytest.raises(AuditedCodeError, match="returned 1 messages for"):
-        audit(Function(lambda values: values[:1], vectorized=True), **SMALL)
-    with pytest.raises(AuditedCodeError, match="returned a int, not a sequence"):
-        audit(Function(lambda values: int(values[0]), vectorized=True), **SMALL)
-
-
-def test_a_pipeline_without_messages():
-    with pytest.raises(AuditedCodeError, match="no messages"):
-        audit(WholePipeline(lambda _values: []), **SMALL)
-    with pytest.raises(AuditedCodeError, match="returned a str"):
-        audit(WholePipeline(lambda _values: "abc"), **SMALL)
-    with pytest.raises(AuditedCodeError, match="NoneType"):
-        audit(WholePipeline(lambda _values: None), **SMALL)
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (Function(lambda values: values[:1], vectorized=True), "returned 1 messages for"),
+        (Function(lambda values: int(values[0]), vectorized=True), "a int, not a sequence"),
+        (WholePipeline(lambda _values: []), "no messages"),
+        (WholePipeline(lambda _values: "abc"), "returned a str"),
+        (WholePipeline(lambda _values: None), "NoneType"),
+    ],
+)
+def test_what_is_no_message_for_everybody(code, said):
+    with pytest.raises(AuditedCodeError, match=said):
+        audit(code, **SMALL)
 
 
 def program(tmp_path, text, **options):
@@ -162,12 +159,9 @@ def program(tmp_path, text, **options):
 
 
 def test_a_program(tmp_path):
-    text = (
-        "import random, sys\nrandom.seed(1)\n"
-        "for line in sys.stdin: print(int(line) ^ (random.random() < 0.15))\n"
-    )
-    found = audit(program(tmp_path, text), **SMALL)
-    assert found.verdict == "violated"
+    flips = "for line in sys.stdin: print(int(line) ^ (random.random() < 0.15))\n"
+    text = f"import random, sys\nrandom.seed(1)\n{flips}"
+    assert audit(program(tmp_path, text), **SMALL).verdict == "violated"
 
 
 @pytest.mark.parametrize(
@@ -190,11 +184,13 @@ def test_a_program_that_hangs(tmp_path):
         audit(program(tmp_path, "import time; time.sleep(20)", timeout=0.3), **SMALL)
 
 
-def test_a_program_that_is_not_there():
-    with pytest.raises(AuditedCodeError, match="No such file"):
-        audit(Program("no-such-program --at-all"), **SMALL)
-    with pytest.raises(InvalidArgumentError, match="a program"):
-        Program("")
+def test_a_program_that_cannot_be():
+    for words, said in (("no-such-program --at-all", "No such file"), (["a\0b"], "null")):
+        with pytest.raises(AuditedCodeError, match=said):
+            audit(Program(words), **SMALL)
+    for words, said in (("", "a program"), ([1, 2], "a program"), ("'", "no closing quotation")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Program(words)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +211,14 @@ def test_a_program_that_is_not_there():
         ({"inputs": None, "data": (0, 1)}, "x0, x1, others"),
         ({"inputs": None, "data": (0, 0, 1)}, "two different data"),
         ({"inputs": None, "data": (0, 1, [1])}, "the data of n - 1 = 3 others"),
+        ({"inputs": None, "data": (0, 1, (1, 0))}, "the data of n - 1 = 3 others"),
+        ({"n": MOST_PEOPLE + 1}, "n <= 1,000,000"),
+        ({"n": 1e9}, "audit fewer"),
+        ({"runs": 1e9}, "runs <= 100,000,000"),
+        ({"inputs": [[0], [1]]}, "tuples instead of lists"),
+        ({"inputs": 5}, "2 to 8 different values"),
+        ({"inputs": None, "data": 5}, "x0, x1, others"),
+        ({"inputs": None, "data": ([0], [1], 0)}, "tuples instead of lists"),
     ],
 )
 def test_refusals(changes, words):
@@ -222,21 +226,28 @@ def test_refusals(changes, words):
         audit(flipping(), **{**SMALL, **changes})
 
 
-def test_what_cannot_be_audited():
-    with pytest.raises(InvalidArgumentError, match="a mechanism, a table, a function"):
-        audit(7, **SMALL)
-    with pytest.raises(InvalidArgumentError):
-        audit([[0.5, 0.4], [0.5, 0.5]], **CHEAP)
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (7, "a mechanism, a table, a function"),
+        ([[0.5, 0.4], [0.5, 0.5]], "sum to 1"),
+        (shoal.RandomizedResponse, "not a class"),
+        (int, "not a class"),
+    ],
+)
+def test_what_cannot_be_audited(device, words):
+    with pytest.raises(InvalidArgumentError, match=words):
+        audit(device, **SMALL)
+
+
+@pytest.mark.parametrize("kind", [Function, WholePipeline])
+def test_what_is_no_function_is_none(kind):
+    with pytest.raises(InvalidArgumentError, match="a function"):
+        kind(7)
 
 
 def test_no_delta_with_a_pure_claim():
-    found = audit(
-        shoal.RandomizedResponse(k=2, epsilon=1.0),
-        n=3,
-        epsilon=1.0,
-        delta=0.0,
-        runs=3_000,
-        randomness=simulated(5),
-    )
+    device, asked = shoal.RandomizedResponse(k=2, epsilon=1.0), {"n": 3, "runs": 3_000}
+    found = audit(device, **asked, epsilon=1.0, delta=0.0, randomness=simulated(5))
     assert found.verdict == "consistent"
     assert 0.1 < found.lower < 1

@@ -8,7 +8,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
+import brute
 from repository import run_python
 from shoal import figures
 from shoal.accounting import catalog, ternary
@@ -16,7 +18,7 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
-from shoal.figures import DRAWINGS, bounds
+from shoal.figures import DRAWINGS, bounds, learning_curves, network, separation
 from shoal.figures.drawing import Drawing, Table
 
 # Both sides of a comparison are certified; only the solvers' tolerance may lie between them.
@@ -46,29 +48,6 @@ def read(path):
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return Table([{name: float(v) if v else None for name, v in row.items()} for row in rows])
-
-
-def assert_ordered(table, *names):
-    """In every row each column is at most the next, where both have a value."""
-    for low, high in itertools.pairwise(names):
-        pairs = zip(table.column(low), table.column(high), strict=True)
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        assert both, f"{low} and {high} are never both there"
-        assert all(a <= b * SLACK for a, b in both), (low, high, both)
-
-
-def assert_falls(table, x, y):
-    xs, ys = table.curve(x, y)
-    assert len(xs) > 1
-    assert all(a < b for a, b in itertools.pairwise(xs))
-    assert all(b <= a * SLACK for a, b in itertools.pairwise(ys)), (y, ys)
-
-
-def assert_rises(table, x, y):
-    xs, ys = table.curve(x, y)
-    assert len(xs) > 1
-    assert all(a < b for a, b in itertools.pairwise(xs))
-    assert all(a <= b * SLACK for a, b in itertools.pairwise(ys)), (y, ys)
 
 
 # ------------------------------------------------------------------------------------- the files
@@ -148,16 +127,14 @@ def test_the_same_numbers_give_the_same_files_whatever_the_users_settings(drawn,
     assert b"<dc:date>" not in (tmp_path / "randomizers.svg").read_bytes()
 
 
-def test_a_wrong_name_names_the_right_ones(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="epsilon-vs-n-small") as caught:
-        figures.draw_all(tmp_path / "never", only="epsilon")
-    assert caught.value.name == "only"
+@pytest.mark.parametrize(
+    ("asked", "says"), [({"only": "epsilon"}, "epsilon-vs-n-small"), ({"points": 1}, "points")]
+)
+def test_what_cannot_be_drawn_is_refused_before_anything_is(tmp_path, asked, says):
+    with pytest.raises(InvalidArgumentError, match=says) as caught:
+        figures.draw_all(tmp_path / "never", **asked)
+    assert caught.value.name in asked
     assert not (tmp_path / "never").exists()
-
-
-def test_too_few_points_are_refused(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="points"):
-        figures.draw_all(tmp_path, points=1)
 
 
 def test_matplotlib_is_loaded_only_to_draw():
@@ -174,18 +151,87 @@ def test_a_caption_says_whose_settings_and_whose_figure(drawing):
 
 # ----------------------------------------------------------------------------------- the numbers
 
+LOCAL, PROVED = "local_epsilon", "lower optimal-clones clones"
+TAIL, METHODS = "binary-response clones", "lower pld renyi advanced gddsk21-renyi"
 
-@pytest.mark.parametrize("name", ["epsilon-vs-n-small", "epsilon-vs-n-large"])
-def test_epsilon_against_n(tables, name):
-    table = tables[name]
-    assert table.column("n")[0] == 1e5
-    assert table.column("n")[-1] == 1e7
-    assert set(table.column("delta")) == {1e-6}
-    assert_ordered(table, "lower", "optimal-clones", "clones", "fmt21-closed")
-    assert_ordered(table, "optimal-clones", "fmt22-closed", "fmt21-closed")
-    for column in (*bounds.NAMES, "lower"):
-        if len(table.curve("n", column)[0]) > 1:
-            assert_falls(table, "n", column)
+
+def law(figure, x, *ordered, rises="", falls="", **where):
+    """Columns each of which is at most the next, in some rows, and what becomes of them with x."""
+    return pytest.param(figure, where, x, ordered, rises, falls, id=figure)
+
+
+def laws():
+    closed = f"{PROVED} fmt21-closed"
+    for size in ("small", "large"):
+        second = "optimal-clones fmt22-closed fmt21-closed"
+        yield law(f"epsilon-vs-n-{size}", "n", closed, second, falls=" ".join(bounds.LOOKS))
+    for n in (1e4, 1e6):
+        second, rises = f"clones {LOCAL}", f"{closed} fmt22-closed"
+        yield law("epsilon-vs-local-epsilon", LOCAL, closed, second, rises=rises, n=n)
+    for local in (1.0, 4.0):
+        ordered = f"{PROVED} gddsk21", f"clones {LOCAL}"
+        yield law("renyi-vs-order", "order", *ordered, rises=PROVED, local_epsilon=local)
+    ordered = "lower pld renyi gddsk21-renyi", "pld advanced"
+    yield law("epsilon-vs-rounds", "rounds", *ordered, rises=METHODS)
+    for delta in bounds.DELTAS:
+        rows = {"panel": 0, "delta": delta}
+        yield law("privacy-loss-tail", LOCAL, f"{TAIL} {LOCAL}", rises=TAIL, **rows)
+    for local in bounds.LOCAL_EPSILONS:
+        rows = {"panel": 1, LOCAL: local}
+        yield law("privacy-loss-tail", "delta", f"{TAIL} {LOCAL}", falls=TAIL, **rows)
+    for k in (2, 10, 100, 1000):
+        ordered = [f"k{k}-lower k{k} optimal-clones {LOCAL}"] + [f"k{k} k{k}-closed"] * (k < 1000)
+        yield law("randomizers", LOCAL, *ordered, rises=f"k{k}")
+    yield law("randomizers", LOCAL, "k1000 k100 k10 k2")
+    for graph in network.GRAPHS:
+        shares = f"{graph}-median {graph}-worst"
+        by_rounds, few, many = (
+            f"central {shares} {LOCAL}",
+            *(f"{graph}-{t}" for t in network.ROUNDS),
+        )
+        yield law("network-epsilon-vs-rounds", "rounds", by_rounds, falls=shares)
+        between = f"central {many} {few} {LOCAL}"
+        yield law("network-epsilon-vs-local-epsilon", LOCAL, between, rises=many)
+    between = f"optimal-clones network-19 network-15 {LOCAL}"
+    yield law("network-mechanisms", "n", between, falls="subsampling")
+    for panel, x in enumerate("dn"):
+        ordered = "central dummies zero-sum claim", "single local"
+        yield law("separation", x, *ordered, rises="local single", panel=panel)
+    for k in separation.RESPONSES:
+        yield law("pure-privacy", "digits", f"k{k}-lower k{k} {LOCAL}", rises=f"k{k}")
+    for norm in learning_curves.NORMS:
+        models = (f"{norm}-{name}" for name in ("non-private", "central", "shuffle", "local"))
+        yield law("learning-curves", "n", " ".join(models), rises=LOCAL)
+
+
+@pytest.mark.parametrize(("figure", "where", "x", "ordered", "rises", "falls"), [*laws()])
+def test_the_numbers_obey_the_laws_that_the_figure_is_drawn_to_show(
+    tables, figure, where, x, ordered, rises, falls
+):
+    rows = tables[figure].where(**where)
+    for low, high in (pair for chain in ordered for pair in itertools.pairwise(chain.split())):
+        both = [(row[low], row[high]) for row in rows.rows if None not in (row[low], row[high])]
+        assert both, f"{low} and {high} are never both there"
+        assert all(a <= b * SLACK for a, b in both), (low, high, both)
+    for step, columns in ((1, rises), (-1, falls)):
+        for column in columns.split():
+            xs, ys = rows.curve(x, column)
+            assert all(a < b for a, b in itertools.pairwise(xs))
+            assert all(a <= b * SLACK for a, b in itertools.pairwise(ys[::step])), (column, ys)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "ends"),
+    [
+        ("epsilon-vs-n-small", "n", (1e5, 1e7)),
+        ("epsilon-vs-n-large", "n", (1e5, 1e7)),
+        ("epsilon-vs-rounds", "rounds", (1, 1000)),
+    ],
+)
+def test_what_is_along_the_axis(tables, name, column, ends):
+    values = tables[name].column(column)
+    assert (values[0], values[-1]) == ends
+    assert set(tables[name].column("delta")) == {1e-6}
 
 
 def test_each_bound_is_somewhere():
@@ -194,65 +240,34 @@ def test_each_bound_is_somewhere():
     assert all(small[name] is not None for name in (*bounds.NAMES, "lower"))
 
 
-def test_published_values_are_in_the_table():
+def test_published_values_are_in_the_table(tables):
     row = bounds.row(local_epsilon=4.0, n=10**5, delta=1e-6)
-    assert row["optimal-clones"] == pytest.approx(0.118153, rel=1e-4)
-    assert row["clones"] == pytest.approx(0.169770, rel=1e-4)
-    assert row["fmt21-closed"] == pytest.approx(0.53463, rel=1e-4)
-    assert row["lower"] == pytest.approx(0.117026, rel=1e-4)
-    assert row["efmrtt19"] is None
-    assert row["bkmtt20"] is None
+    known = {"optimal-clones": 0.118153, "clones": 0.169770, "fmt21-closed": 0.53463}
+    for name, value in (known | {"lower": 0.117026}).items():
+        assert row[name] == pytest.approx(value, rel=1e-4)
+    assert row["efmrtt19"] is row["bkmtt20"] is None
+    renyi = tables["renyi-vs-order"].column("optimal-clones")[0]
+    assert renyi == pytest.approx(1.5887e-3, rel=1e-4)
+    assert renyi == pytest.approx(PrivacyProfile(BlanketLaw.generic(1.0), 1000).renyi(2))
 
 
-def test_epsilon_against_local_epsilon(tables):
+def test_a_formula_that_amplifies_nothing_is_not_drawn(tables):
     table = tables["epsilon-vs-local-epsilon"]
-    for n in (1e4, 1e6):
-        rows = table.where(n=n)
-        assert_ordered(rows, "lower", "optimal-clones", "clones", "fmt21-closed")
-        assert_ordered(rows, "clones", "local_epsilon")
-        for column in ("lower", "optimal-clones", "clones", "fmt21-closed", "fmt22-closed"):
-            assert_rises(rows, "local_epsilon", column)
-        for formula in set(bounds.NAMES) - bounds.NUMERICAL:
-            eps, values = rows.curve("local_epsilon", formula)
-            assert all(value < local for local, value in zip(eps, values, strict=True))
+    for formula in set(bounds.NAMES) - bounds.NUMERICAL:
+        eps, values = table.curve("local_epsilon", formula)
+        assert all(value < local for local, value in zip(eps, values, strict=True))
 
 
-def test_renyi_against_order(tables):
-    table = tables["renyi-vs-order"]
-    for local_epsilon in (1.0, 4.0):
-        rows = table.where(local_epsilon=local_epsilon)
-        assert_ordered(rows, "lower", "optimal-clones", "clones", "gddsk21")
-        for column in ("lower", "optimal-clones", "clones"):
-            assert_rises(rows, "order", column)
-        assert max(rows.column("clones")) <= local_epsilon
-    known = PrivacyProfile(BlanketLaw.generic(1.0), 1000).renyi(2)
-    assert table.column("optimal-clones")[0] == pytest.approx(known)
-    assert table.column("optimal-clones")[0] == pytest.approx(1.5887e-3, rel=1e-4)
-
-
-def test_epsilon_against_rounds(tables):
+def test_the_best_composition_is_nearly_optimal(tables):
     table = tables["epsilon-vs-rounds"]
-    assert table.column("rounds")[0] == 1
-    assert table.column("rounds")[-1] == 1000
-    assert_ordered(table, "lower", "pld", "renyi", "gddsk21-renyi")
-    assert_ordered(table, "pld", "advanced")
-    for column in ("lower", "pld", "renyi", "advanced", "gddsk21-renyi"):
-        assert_rises(table, "rounds", column)
-    lows, highs = table.column("lower"), table.column("pld")
-    assert all(high < 1.03 * low for low, high in zip(lows, highs, strict=True))
+    pairs = zip(table.column("lower"), table.column("pld"), strict=True)
+    assert all(high < 1.03 * low for low, high in pairs)
 
 
-def test_the_tail(tables):
-    table = tables["privacy-loss-tail"]
-    assert_ordered(table, "binary-response", "clones", "local_epsilon")
-    for delta in bounds.DELTAS:
-        rows = table.where(panel=0).where(delta=delta)
-        assert_rises(rows, "local_epsilon", "binary-response")
-        assert_rises(rows, "local_epsilon", "clones")
-    for local_epsilon in bounds.LOCAL_EPSILONS:
-        rows = table.where(panel=1).where(local_epsilon=local_epsilon)
-        assert_falls(rows, "delta", "binary-response")
-        assert_falls(rows, "delta", "clones")
+def test_binary_response_is_as_bad_as_any_randomizer(tables):
+    table = tables["randomizers"]
+    assert set(table.column("k1000-closed")) == {None}
+    assert np.allclose(table.column("optimal-clones"), table.column("k2"), rtol=1e-5)
 
 
 @pytest.mark.parametrize("delta", bounds.DELTAS)
@@ -265,19 +280,6 @@ def test_the_transition_is_where_it_is_marked(delta):
 
     assert share(at - 0.75) < 0.5
     assert share(at + 0.25) > 0.95
-
-
-def test_randomizers(tables):
-    table = tables["randomizers"]
-    for k in (2, 10, 100, 1000):
-        assert_ordered(table, f"k{k}-lower", f"k{k}", "optimal-clones", "local_epsilon")
-        assert_rises(table, "local_epsilon", f"k{k}")
-        if k < 1000:
-            assert_ordered(table, f"k{k}", f"k{k}-closed")
-    assert_ordered(table, "k1000", "k100", "k10", "k2")
-    assert set(table.column("k1000-closed")) == {None}
-    generic, binary = table.column("optimal-clones"), table.column("k2")
-    assert np.allclose(generic, binary, rtol=1e-5)
 
 
 # ------------------------------------------------------------------------------ many rounds, below
@@ -295,14 +297,14 @@ def test_the_witness_agrees_with_the_integral_after_one_round():
 def test_the_witness_never_exceeds_the_truth(rounds):
     """Small enough to list every pair of counts of both rounds."""
     n, local_epsilon, delta = 40, 1.0, 0.05
-    truth = math.exp(local_epsilon)
-    table = np.full((3, 3), 1.0) + np.eye(3) * (truth - 1)
-    table /= table[0].sum()
-    others = np.zeros((n + 1, n + 1))
-    others[0, 0] = 1.0
-    for _ in range(n - 1):
-        others = _reported(others, table[2])
-    p, q = _reported(others, table[0]).ravel(), _reported(others, table[1]).ravel()
+    table = brute.response(3, local_epsilon)
+    others = np.array(
+        [
+            [stats.multinomial.pmf([a, b, n - 1 - a - b], n - 1, table[2]) for b in range(n)]
+            for a in range(n)
+        ]
+    )
+    p, q = (_reported(others, row).ravel() for row in table[:2])
     kept = p + q > 1e-12
     p, q = p[kept], q[kept]
     if rounds == 2:
@@ -315,22 +317,19 @@ def test_the_witness_never_exceeds_the_truth(rounds):
 
 def _reported(law, row):
     """Law of the numbers of zeros and ones after one more report."""
-    after = row[2] * law
-    after[1:, :] += row[0] * law[:-1, :]
-    after[:, 1:] += row[1] * law[:, :-1]
+    after = row[2] * np.pad(law, (0, 1))
+    after[1:, :-1] += row[0] * law
+    after[:-1, 1:] += row[1] * law
     return after
 
 
 # -------------------------------------------------------------------------------------- the style
 
 
-def test_what_is_recalled_says_so():
+def test_what_is_recalled_says_so_and_no_two_curves_look_the_same():
     for name in set(bounds.LOOKS) - {"lower"}:
         recalled = catalog.get(name).status is catalog.Status.RECALLED
         assert ("(not checked)" in bounds.LOOKS[name].label) == recalled, name
-
-
-def test_no_two_curves_look_the_same():
     looks = [(look.color, look.dash) for look in bounds.LOOKS.values()]
     assert len(set(looks)) == len(looks)
 

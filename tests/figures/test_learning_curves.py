@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 from shoal.figures import learning_curves
 from shoal.randomness import simulated
-
-ORDER = ("non-private", "central", "shuffle", "local")
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +17,9 @@ def table(numbers):
 def test_it_covers_three_decades(table):
     assert table.column("n") == tuple(learning_curves.RUNS)
     assert set(table.column("epsilon")) == {1.0}
-    local = table.column("local_epsilon")
-    assert all(a < b for a, b in itertools.pairwise(local)), "a larger crowd needs less noise"
 
 
-@pytest.mark.parametrize("norm", learning_curves.NORMS)
-def test_less_trust_costs_accuracy(table, norm):
-    for better, worse in itertools.pairwise(ORDER):
-        pairs = zip(table.column(f"{norm}-{better}"), table.column(f"{norm}-{worse}"), strict=True)
-        assert all(low < high for low, high in pairs), (better, worse)
-
-
-@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("name", learning_curves.LOOKS)
 @pytest.mark.parametrize("norm", learning_curves.NORMS)
 def test_simulations_find_what_is_predicted(table, name, norm):
     predicted = np.array(table.column(f"{norm}-{name}"))

@@ -43,6 +43,11 @@ def composed_delta(law, steps, epsilon):
     return min(1.0, math.exp(min(0.0, log_upper(epsilon))) + steps * law.infinite)
 
 
+def step_divergence(law, epsilon):
+    atoms = np.maximum(law.masses * -np.expm1(epsilon - law.losses), 0.0)
+    return float(atoms.sum()) + law.infinite
+
+
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0])
 @pytest.mark.parametrize("steps", [1, 2, 30, 1000])
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
@@ -67,15 +72,10 @@ def test_shuffled_rounds_agree_with_composition_by_fft(rounds):
 )
 def test_poisson_steps_agree_with_dp_accounting(noise, rate, steps):
     """Its distribution is pessimistic, too, so both are above the truth and close to it."""
-    theirs = (
-        losses.from_gaussian_mechanism(
-            noise, sampling_prob=rate, value_discretization_interval=1e-3
-        )
-        .self_compose(steps)
-        .get_epsilon_for_delta(1e-6)
-    )
+    grid = {"value_discretization_interval": 1e-3}
+    theirs = losses.from_gaussian_mechanism(noise, sampling_prob=rate, **grid).self_compose(steps)
     ours = sampled_epsilon(poisson_laws, 1, noise, rate, steps, 1e-6)
-    assert ours == pytest.approx(theirs, rel=3e-3)
+    assert ours == pytest.approx(theirs.get_epsilon_for_delta(1e-6), rel=3e-3)
 
 
 @pytest.mark.parametrize("steps", [10**3, 10**6, 10**9])
@@ -103,8 +103,7 @@ def test_the_atoms_of_one_step_are_above_its_curve(noise, rate, epsilon):
     ):
         truth = rate * gaussian.delta(mu, math.log1p(x / rate), side=Side.LOWER)
         for law in laws:
-            atoms = np.maximum(law.masses * -np.expm1(epsilon - law.losses), 0.0)
-            found = float(atoms.sum()) + law.infinite
+            found = step_divergence(law, epsilon)
             assert found >= truth * (1 - 1e-7) - 1e-15
             assert found <= truth * 1.01 + 1e-4 * rate
 
@@ -121,11 +120,8 @@ def test_tiny_rates_are_not_rounded_away():
 
 @pytest.mark.parametrize("noise", [1e12, 1e20, 1e200])
 def test_noise_beyond_what_floats_can_tell_apart(noise):
-    for law in (
-        *replacement_laws(noise=noise, rate=0.1, beyond=1e-12),
-        *poisson_laws(noise=noise, rate=0.1, beyond=1e-12),
-        *poisson_replaced_laws(noise=noise, rate=0.1, beyond=1e-12),
-    ):
+    kinds = (replacement_laws, poisson_laws, poisson_replaced_laws)
+    for law in (law for laws in kinds for law in laws(noise=noise, rate=0.1, beyond=1e-12)):
         assert np.isfinite(law.masses).all()
         assert 0 <= composed_epsilon(law, 100, 1e-6) < 1e-9
 
@@ -143,11 +139,6 @@ def mixture_divergence(rate, first, second, epsilon):
     weight = np.exp(-(plane**2).sum(-1) / 2) / (2 * math.pi) * (side[1] - side[0]) ** 2
     one, two = (1 + rate * np.expm1(plane @ g - g @ g / 2) for g in (first, second))
     return float((np.maximum(one - math.exp(epsilon) * two, 0) * weight).sum())
-
-
-def step_divergence(law, epsilon):
-    atoms = np.maximum(law.masses * -np.expm1(epsilon - law.losses), 0.0)
-    return float(atoms.sum()) + law.infinite
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
@@ -243,6 +234,14 @@ def test_the_atoms_of_the_blanket_are_a_spread_of_the_real_thing(reach):
         found = float(np.maximum(pair.values(epsilon), 0.0) @ pair.mass)
         assert truth * (1 - 1e-7) <= found <= truth * 1.05
     assert float(pair.mass.sum()) == pytest.approx(math.exp(-level), rel=1e-9)
+
+
+def test_outputs_beyond_the_last_cell_count_in_full():
+    """N(0.1) has more than e^0.8 times what N(-0.1) has above 4 only: beyond the last cell."""
+    blanket = Blanket(own=0.1, others=0.1, n=2, level=0.8, lost=3.7e-3)
+    assert 0.1 - special.ndtri(3.7e-3) < 4
+    told = special.ndtr(0.1 - 4) - math.exp(0.8) * special.ndtr(-0.1 - 4)
+    assert blanket.quick_delta(0.8) >= told / 2 > 1e-6
 
 
 def test_one_round_by_its_samples_is_the_round_itself():

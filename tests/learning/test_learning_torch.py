@@ -348,25 +348,16 @@ def test_linear_models_beside_opacus(torch, opacus):
     ways = {"single": {"epochs": 20, "batch": 1}, "whole": {"epochs": 50, "batch": n}}
     for way, passes in ways.items():
         guarantee = account(epsilon=EPSILON, n=n, delta=DELTA, **passes)
+        rows, asked = (shown.examples, shown.answers), {"descent": Descent(radius=20.0)}
         fits = [
-            train(
-                shown.examples,
-                shown.answers,
-                guarantee,
-                descent=Descent(radius=20.0),
-                intercept=True,
-                randomness=simulated(run),
-            )
+            train(*rows, guarantee, **asked, intercept=True, randomness=simulated(run))
             for run in range(RUNS)
         ]
         assert all(fit.guarantee.epsilon <= EPSILON for fit in fits)
         found[way] = np.mean([fit.score(shown.unseen, shown.truth) for fit in fits])
     asked = {"epochs": 20, "batch": 65, "rate": 1.0}
-    runs = [
-        _by_opacus(torch, opacus, shown, lambda: torch.nn.Linear(30, 2), asked, run)
-        for run in range(RUNS)
-    ]
-    found["opacus"] = np.mean(runs)
+    task = (torch, opacus, shown, lambda: torch.nn.Linear(30, 2), asked)
+    found["opacus"] = np.mean([_by_opacus(*task, run) for run in range(RUNS)])
     usual = max(shown.truth.mean(), 1 - shown.truth.mean())
     assert usual < 0.7
     assert found["single"] > 0.85, found
@@ -391,14 +382,8 @@ def test_networks_beside_opacus(torch, opacus):
     def ours(guarantee, rate, run):
         torch.manual_seed(run)
         module = network()
-        fit = train_module(
-            module,
-            nn.CrossEntropyLoss(),
-            *rows,
-            guarantee,
-            rate=rate,
-            randomness=simulated(run),
-        )
+        asked = {"rate": rate, "randomness": simulated(run)}
+        fit = train_module(module, nn.CrossEntropyLoss(), *rows, guarantee, **asked)
         assert fit.guarantee.epsilon <= EPSILON
         return _right(torch, module, shown)
 

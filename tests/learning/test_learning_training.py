@@ -291,14 +291,9 @@ def test_ridge_finds_the_weights_within_the_error_of_the_noise():
     n, d, z, clip, rate = 100_000, 4, 0.5, 4.0, 0.05  # a clip that cuts nothing off
     examples, truth = sphere(n, d, seed=2), np.array([0.3, -0.2, 0.1, 0.4])
     answers = examples @ truth
-    fit = train(
-        examples,
-        answers,
-        quickly(examples, noise_multiplier=z),
-        loss=Ridge(),
-        descent=Descent(clip=clip, rate=rate, radius=None),
-        randomness=simulated(11),
-    )
+    asked = {"loss": Ridge(), "descent": Descent(clip=clip, rate=rate, radius=None)}
+    guarantee = quickly(examples, noise_multiplier=z)
+    fit = train(examples, answers, guarantee, **asked, randomness=simulated(11))
     # What is left of the start: the sum of (1 - rate/d)^t over t, shared among n steps.
     start = np.linalg.norm(truth) * d / (rate * n)
     # Noisy gradients also move with the noise of earlier steps: a share rate/d of more variance.
@@ -327,27 +322,12 @@ def test_iterates_stay_in_the_ball():
 @pytest.mark.parametrize(("epochs", "batch", "drop_last"), [(1, 1, False), (2, 7, True)])
 def test_the_guarantee_is_the_accountants(epochs, batch, drop_last):
     examples, answers = labelled(100, 2)
-    asked = {
-        "noise_multiplier": 8.0,
-        "epochs": epochs,
-        "batch": batch,
-        "delta": 1e-5,
-        "drop_last": drop_last,
-    }
-    named = Logistic(labels=("no", "yes"))
-    guarantee = account(n=100, sampling="permutation", **asked)
-    steps = Descent(clip=0.3)
-    fit = train(examples, answers, guarantee, loss=named, descent=steps, keep_iterates=True)
+    passes = {"epochs": epochs, "batch": batch, "drop_last": drop_last}
+    guarantee = permuted(examples, noise_multiplier=8.0, delta=1e-5, **passes)
+    asked = {"loss": Logistic(labels=("no", "yes")), "descent": Descent(clip=0.3)}
+    fit = train(examples, answers, guarantee, **asked, keep_iterates=True)
     assert fit.guarantee == guarantee
     assert len(fit.iterates) == fit.guarantee.steps == epochs * (100 // batch)
-
-
-def test_the_delta_of_a_large_training_set_is_well_below_one_over_n():
-    examples = np.zeros((200_000, 1))
-    for rows, batch, delta in ((examples, 1000, 5e-7), (examples[:10], 1, 1e-6)):
-        guarantee = quickly(rows, noise_multiplier=5.0, batch=batch)
-        fit = train(rows, np.ones(len(rows)), guarantee, loss=Ridge())
-        assert fit.guarantee.delta == pytest.approx(delta)
 
 
 def test_an_epsilon_is_kept_with_no_more_noise_than_it_takes():
@@ -360,14 +340,9 @@ def test_noise_grows_with_the_clip_and_not_with_the_batch():
     """What the accountant takes for granted: deviation z C on the sum, whatever the batch."""
     examples, answers = np.zeros((3000, 2)), ["a", "b"] * 1500
     for clip, batch in ((0.2, 1), (5.0, 1), (0.2, 30)):
-        fit = train(
-            examples,
-            answers,
-            quickly(examples, noise_multiplier=3.0, batch=batch),
-            descent=Descent(clip=clip, radius=None, rate=1.0),
-            keep_iterates=True,
-            randomness=simulated(13),
-        )
+        guarantee = quickly(examples, noise_multiplier=3.0, batch=batch)
+        asked = {"descent": Descent(clip=clip, radius=None, rate=1.0), "keep_iterates": True}
+        fit = train(examples, answers, guarantee, **asked, randomness=simulated(13))
         sums = np.diff(fit.iterates, axis=0, prepend=0.0) * batch / (3.0 * clip)
         assert stats.kstest(sums.ravel(), "norm").pvalue > FALSE_ALARM
 
@@ -390,16 +365,13 @@ def test_an_intercept_is_a_feature_that_is_clipped_with_the_rest():
     answers = np.full(4000, 2.0)
     guarantee = quickly(examples, noise_multiplier=1.0)
     asked = {"loss": Ridge(), "descent": Descent(rate=0.1, radius=None)}
-    with_one = train(
-        examples, answers, guarantee, **asked, intercept=True, randomness=simulated(14)
-    )
     longer = np.column_stack([examples, np.ones(4000)])
     by_hand = train(longer, answers, guarantee, **asked, randomness=simulated(14))
-    assert np.array_equal(by_hand.weights, [*with_one.weights, with_one.intercept])
-    assert with_one.intercept == pytest.approx(2.0, abs=0.5)
-    assert with_one.decision(examples) == pytest.approx(
-        examples @ with_one.weights + with_one.intercept
-    )
+    asked |= {"intercept": True, "randomness": simulated(14)}
+    fit = train(examples, answers, guarantee, **asked)
+    assert np.array_equal(by_hand.weights, [*fit.weights, fit.intercept])
+    assert fit.intercept == pytest.approx(2.0, abs=0.5)
+    assert fit.decision(examples) == pytest.approx(examples @ fit.weights + fit.intercept)
     assert by_hand.intercept == 0.0
 
 
@@ -414,20 +386,13 @@ def test_secure_by_default_and_never_the_same_twice():
 
 def test_progress_and_history():
     examples, answers = labelled(40, 2)
-    told = []
-    fit = train(
-        examples,
-        answers,
-        quickly(examples, noise_multiplier=5.0, epochs=3),
-        history=True,
-        progress=lambda done, total: told.append((done, total)),
-    )
+    guarantee, told = quickly(examples, noise_multiplier=5.0, epochs=3), []
+    follow = {"history": True, "progress": lambda done, total: told.append((done, total))}
+    fit = train(examples, answers, guarantee, **follow)
     assert told[-1] == (120, 120)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert len(fit.losses) == 3
     assert fit.iterates is None
-    assert str(fit).startswith("logistic model of 2 features: ")
-    assert fit.guarantee.words in str(fit)
 
 
 # What is refused.
@@ -473,8 +438,6 @@ def test_what_is_refused_is_named(case):
 def test_a_batch_left_over_is_refused_unless_it_is_dropped():
     examples, answers = labelled(10, 2)
     with pytest.raises(InvalidArgumentError, match="drop_last"):
-        permuted(examples, noise_multiplier=5.0, batch=4)
-    with pytest.raises(InvalidArgumentError, match="drop_last"):
         train(examples, answers, quickly(examples, noise_multiplier=5.0, batch=4))
     for accounted in (permuted, quickly):
         guarantee = accounted(examples, noise_multiplier=5.0, batch=4, drop_last=True)
@@ -483,39 +446,20 @@ def test_a_batch_left_over_is_refused_unless_it_is_dropped():
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("asked", "loss", "expected"),
     [
-        ({"n": 11}, "a guarantee for n = 10, as many as there are examples, got n=11"),
-        ({"n": 10, "sampling": "poisson"}, "permutation or fixed, got sampling='poisson'"),
-        ({"n": 10, "sampling": "replacement"}, "permutation or fixed"),
+        ({"n": 11}, Logistic(), "for n = 10, as many as there are examples, got n=11"),
+        ({"sampling": "poisson"}, Logistic(), "permutation or fixed, got sampling='poisson'"),
+        ({"sampling": "replacement"}, Logistic(), "permutation or fixed"),
+        ({}, "logistic", r"Logistic\(\.\.\.\) or Ridge"),
+        ({}, Logistic, r"Logistic\(\.\.\.\) or Ridge"),
+        ({}, None, r"Logistic\(\.\.\.\) or Ridge"),
     ],
 )
-def test_a_guarantee_of_something_else_is_refused(asked, expected):
-    examples, answers = labelled(10, 2)
+def test_a_guarantee_of_something_else_and_a_loss_that_is_none_are_refused(asked, loss, expected):
+    guarantee = account(**{"n": 10, "noise_multiplier": 5.0} | asked)
     with pytest.raises(InvalidArgumentError, match=expected):
-        train(examples, answers, account(**asked, noise_multiplier=5.0))
-
-
-@pytest.mark.parametrize("loss", ["logistic", Logistic, None])
-def test_a_loss_that_is_none_is_refused(loss):
-    examples, answers = labelled(10, 2)
-    with pytest.raises(InvalidArgumentError, match=r"Logistic\(\.\.\.\) or Ridge"):
-        train(examples, answers, quickly(examples, noise_multiplier=5.0), loss=loss)
-
-
-def test_a_fit_reads_as_a_sentence():
-    examples, answers = labelled(10, 2)
-    named = Logistic(labels=("no", "yes"))
-    guarantee = permuted(examples, noise_multiplier=5.0)
-    sentence = str(train(examples, answers, guarantee, loss=named))
-    assert sentence.startswith(
-        "logistic model of 2 features: everything published during 1 epoch over"
-    )
-    assert sentence.endswith(
-        "private (replace-one) if every epoch has a fresh random order, cut into batches"
-    )
-    inferred = str(train(examples, answers, guarantee))
-    assert inferred == f"{sentence}, and {PUBLIC_LABELS}"
+        train(*labelled(10, 2), guarantee, loss=loss)
 
 
 # What is taken as public.
@@ -526,7 +470,8 @@ def test_labels_taken_from_the_answers_are_an_assumption():
     examples, _ = labelled(50, 2)
     answers = ["yes"] + ["no"] * 49
     accounted = permuted(examples, noise_multiplier=50.0)
-    inferred = train(examples, answers, accounted).guarantee
+    fit = train(examples, answers, accounted)
+    inferred = fit.guarantee
     with pytest.raises(InvalidArgumentError, match="two different labels"):
         train(examples, ["no"] * 50, accounted)
     assert inferred.assumptions[-1] == PUBLIC_LABELS
@@ -534,9 +479,11 @@ def test_labels_taken_from_the_answers_are_an_assumption():
     assert PUBLIC_LABELS in str(inferred)
     named = Logistic(labels=("no", "yes"))
     for each in (answers, ["no"] * 50):
-        guarantee = train(examples, each, accounted, loss=named).guarantee
-        assert not any("labels" in assumption for assumption in guarantee.assumptions)
-        assert guarantee.epsilon == inferred.epsilon
+        told = train(examples, each, accounted, loss=named)
+        assert not any("labels" in assumption for assumption in told.guarantee.assumptions)
+        assert told.guarantee.epsilon == inferred.epsilon
+        assert str(told) == f"logistic model of 2 features: {told.guarantee.words}"
+        assert str(fit) == f"{told}, and {PUBLIC_LABELS}"
     assert train(examples, answers, inferred).guarantee == inferred  # said once
 
 
@@ -553,19 +500,22 @@ def test_numbers_chosen_by_looking_at_the_data_are_an_assumption():
     assert OWN_LOSSES not in fit.guarantee.assumptions
 
 
-def test_other_refusals_are_named_too():
-    with pytest.raises(InvalidArgumentError, match="l2 >= 0"):
-        Ridge(l2=-1.0)
-    with pytest.raises(InvalidArgumentError, match="two different labels"):
-        Logistic(labels=("a", "a"))
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (lambda *_: Ridge(l2=-1.0), "l2 >= 0"),
+        (lambda *_: Logistic(labels=("a", "a")), "two different labels"),
+        (lambda fit, _: fit.predict(np.zeros((1, 3))), "2 features, as in training"),
+        (lambda _, ridge: ridge.score(np.ones((9, 2)), np.ones(9)), "not all the same"),
+    ],
+)
+def test_other_refusals_are_named_too(asked, expected):
     examples, answers = labelled(10, 2)
     guarantee = quickly(examples, noise_multiplier=5.0)
     fit = train(examples, answers, guarantee)
-    with pytest.raises(InvalidArgumentError, match="2 features, as in training"):
-        fit.predict(np.zeros((1, 3)))
     ridge = train(examples, np.ones(10), guarantee, loss=Ridge())
-    with pytest.raises(InvalidArgumentError, match="not all the same"):
-        ridge.score(examples, np.ones(10))
+    with pytest.raises(InvalidArgumentError, match=expected):
+        asked(fit, ridge)
 
 
 def test_labels_may_be_of_any_kind():

@@ -125,13 +125,23 @@ def test_numbers_with_holes_become_labels_and_further_columns_are_said(tmp_path)
     assert kept.loops.tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("with_n", [False, True])
-def test_npz_files_are_read(tmp_path, with_n):
-    arrays = {"edges": np.asarray(SQUARE_WITH_TAIL, dtype=np.int32)}
-    np.savez(tmp_path / "graph.npz", **arrays, **({"n": 6} if with_n else {}))
+@pytest.mark.parametrize(
+    ("more", "n", "notes"),
+    [
+        ({}, 5, ()),
+        ({"n": 6}, 6, ()),
+        (
+            {"weights": np.arange(5.0)},
+            5,
+            ("ignored weights: every neighbour is drawn with the same probability",),
+        ),
+    ],
+)
+def test_npz_files_are_read(tmp_path, more, n, notes):
+    edges = np.asarray(SQUARE_WITH_TAIL, dtype=np.int32)
+    np.savez(tmp_path / "graph.npz", edges=edges, **more)
     graph = Graph.read(tmp_path / "graph.npz")
-    assert graph.n == (6 if with_n else 5)
-    assert graph.edges == 5
+    assert (graph.n, graph.edges, graph.notes) == (n, 5, notes)
 
 
 @pytest.mark.parametrize(
@@ -151,28 +161,20 @@ def test_npz_files_are_read(tmp_path, with_n):
         ("torn.txt.gz", b"\x1f\x8b\x08\x00"),
         ("not.npz", b"PK no archive"),
         ("text.npz", b"0 1\n"),
+        ("nodes.npz", {"nodes": np.arange(3)}),
+        ("shape.npz", {"edges": np.zeros((3, 3), dtype=int)}),
+        ("n=3", {"edges": np.asarray([[0, 5]]), "n": 3}),
+        ("missing.txt", None),
     ],
 )
 def test_files_that_are_no_graph_are_refused(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content)
+    path = tmp_path / (name if "." in name else f"{name}.npz")
+    if isinstance(content, dict):
+        np.savez(path, **content)
+    elif content is not None:
+        path.write_bytes(content)
     with pytest.raises(InvalidArgumentError, match=name.split(".")[0]):
-        Graph.read(tmp_path / name)
-
-
-def test_archives_without_edges_and_missing_files_are_refused(tmp_path):
-    np.savez(tmp_path / "other.npz", nodes=np.arange(3))
-    np.savez(tmp_path / "shape.npz", edges=np.zeros((3, 3), dtype=int))
-    np.savez(tmp_path / "few.npz", edges=np.asarray([[0, 5]]), n=3)
-    for name in ("other.npz", "shape.npz", "few.npz", "missing.txt"):
-        with pytest.raises(InvalidArgumentError):
-            Graph.read(tmp_path / name)
-
-
-def test_further_arrays_are_said(tmp_path):
-    edges = np.asarray(SQUARE_WITH_TAIL)
-    np.savez(tmp_path / "graph.npz", edges=edges, weights=np.arange(5.0))
-    (note,) = Graph.read(tmp_path / "graph.npz").notes
-    assert note == "ignored weights: every neighbour is drawn with the same probability"
+        Graph.read(path)
 
 
 FORMS = ["csr_array", "coo_matrix", "lil_array"]
@@ -266,24 +268,23 @@ def test_other_networkx_graphs_are_refused_with_the_cure(graph, shown):
         Graph.of(graph)
 
 
+UNKNOWN = r"SciPy sparse .* NetworkX .* undirected edge"
+
+
 @pytest.mark.parametrize(
-    "source",
+    ("source", "said"),
     [
-        [[0, 1]],
-        np.eye(3),
-        SimpleNamespace(vs=[0, 1], es=[(0, 1)]),  # igraph's names
-        SimpleNamespace(nodes=lambda: [0, 1], edges=lambda: [(0, 1)]),  # rustworkx'
+        ([[0, 1]], UNKNOWN),
+        (np.eye(3), UNKNOWN),
+        (SimpleNamespace(vs=[0, 1], es=[(0, 1)]), UNKNOWN),  # igraph's names
+        (SimpleNamespace(nodes=lambda: [0, 1], edges=lambda: [(0, 1)]), UNKNOWN),  # rustworkx'
+        (sparse.csr_array(np.ones((2, 3))), "square"),
     ],
-    ids=["list", "dense", "igraph", "rustworkx"],
+    ids=["list", "dense", "igraph", "rustworkx", "not square"],
 )
-def test_what_is_not_known_to_be_a_graph_is_refused(source):
-    with pytest.raises(InvalidArgumentError, match=r"SciPy sparse .* NetworkX .* undirected edge"):
+def test_what_is_not_known_to_be_a_graph_is_refused(source, said):
+    with pytest.raises(InvalidArgumentError, match=said):
         Graph.of(source)
-
-
-def test_matrices_that_are_not_square_are_refused():
-    with pytest.raises(InvalidArgumentError, match="square"):
-        Graph.of(sparse.csr_array(np.ones((2, 3))))
 
 
 @pytest.mark.parametrize(

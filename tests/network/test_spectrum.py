@@ -117,19 +117,19 @@ def test_a_residual_is_fooled_by_a_hidden_clique_and_the_certificates_are_not():
     assert found.method == "random"
 
 
-def test_a_long_ring_is_certified_by_counting():
-    """λ = cos(π/n) for odd n: a gap that no iteration from a random start would reach."""
-    found = bound(Walk(ring(5_001)))
-    gap = 2 * math.sin(math.pi / 5_001 / 2) ** 2
-    assert found.method == "inertia"
+@pytest.mark.parametrize(
+    ("walk", "gap"),
+    [
+        (Walk(ring(5_001)), 2 * math.sin(math.pi / 5_001 / 2) ** 2),
+        (Walk(grid(60, 60), "lazy"), math.sin(math.pi / 59 / 2) ** 2 / 2),
+    ],
+    ids=["ring", "lazy grid"],
+)
+def test_small_gaps_are_certified_by_counting(walk, gap):
+    """Gaps that no iteration from a random start would reach: λ = cos(π/n) for a ring of odd n."""
+    found = bound(walk)
+    assert (found.method, found.failure) == ("inertia", 0.0)
     assert 0.95 * gap <= found.gap <= gap * (1 + 1e-6)
-
-
-def test_a_lazy_grid_is_certified_by_counting():
-    found = bound(Walk(grid(60, 60), "lazy"))
-    assert found.method == "inertia"
-    assert found.failure == 0.0
-    assert found.value < 1
 
 
 def symmetrised(graph):

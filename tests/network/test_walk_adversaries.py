@@ -86,13 +86,12 @@ def test_averaging_the_deltas_of_caught_walks_is_no_bound():
     """Σ p_s δ_s + (1 - c)^t δ_t counts everybody as caught in the same round; they are not."""
     walk, rounds, probability = Walk(complete(3, loops=False)), 2, 0.1
     epsilon = 0.3
-    truth = worst_delta(
-        caught_by_chance(walk, rounds, probability), TABLE, target=0, epsilons=[epsilon]
-    )[0]
-    each = [
-        worst_delta(walk.positions(range(3), t), TABLE, target=0, epsilons=[epsilon])[0]
-        for t in range(rounds + 1)
-    ]
+
+    def worst(laws):
+        return worst_delta(laws, TABLE, target=0, epsilons=[epsilon])[0]
+
+    truth = worst(caught_by_chance(walk, rounds, probability))
+    each = [worst(walk.positions(range(3), t)) for t in range(rounds + 1)]
     averaged = probability * each[0] + probability * (1 - probability) * each[1]
     averaged += (1 - probability) ** 2 * each[2]
     assert truth > averaged * 1.001
@@ -296,14 +295,8 @@ def test_a_server_that_sees_the_traffic(edges, rounds):
     # Seeing the traffic is worse than not seeing it.
     unseen = worst_delta(walk.positions(range(walk.n), rounds), TABLE, target=0, epsilons=[0.2])
     assert truth >= unseen[0] * (1 - 1e-9)
-    found = account.simulated_traffic(
-        walk,
-        rounds,
-        user=0,
-        reports=Reports(randomizer=RESPONSE),
-        runs=40_000,
-        randomness=simulated(7),
-    )
+    asked = {"reports": Reports(randomizer=RESPONSE), "randomness": simulated(7)}
+    found = account.simulated_traffic(walk, rounds, user=0, runs=40_000, **asked)
     deviation = float((1 / found.crowds).std()) / 200
     assert float((1 / found.crowds).mean()) == pytest.approx(squares, abs=6 * deviation + 1e-12)
     assert found.delta(0.2, failure=1e-6) >= truth
@@ -312,23 +305,13 @@ def test_a_server_that_sees_the_traffic(edges, rounds):
 
 def test_traffic_guarantees_are_for_large_deltas_and_one_person():
     walk = Walk(random_regular(60, 8, seed=5))
-    found = guarantee_after(
-        walk,
-        30,
-        local_epsilon=1.0,
-        delta=0.02,
-        view="traffic",
-        user=3,
-        runs=4000,
-        randomness=simulated(1),
-    )
+    asked = {"local_epsilon": 1.0, "view": "traffic", "user": 3, "randomness": simulated(1)}
+    found = guarantee_after(walk, 30, delta=0.02, runs=4000, **asked)
     hidden = guarantee_after(walk, 30, local_epsilon=1.0, delta=0.02, user=3)
     assert hidden.epsilon < found.epsilon < 1.0
     assert "sees who passes to whom" in found.trust
     # 4000 runs say nothing about δ = 1e-6: all that is left is each report by itself.
-    small = guarantee_after(
-        walk, 2, local_epsilon=1.0, view="traffic", user=3, runs=100, randomness=simulated(1)
-    )
+    small = guarantee_after(walk, 2, runs=100, **asked)
     assert small.epsilon == pytest.approx(1.0, abs=1e-4)
     with pytest.raises(InvalidArgumentError, match="a person to follow"):
         guarantee_after(walk, 2, local_epsilon=1.0, view="traffic")

@@ -21,9 +21,9 @@ from shoal.network.account import WalkAccountant, cost, rounds_for, user_epsilon
 from shoal.network.generators import barabasi_albert, complete, random_regular, ring
 from shoal.network.graph import Graph
 from shoal.network.locations import Locations
-from shoal.network.profile import Route, WalkProfile
+from shoal.network.profile import ALONE, Route, WalkProfile
 from shoal.network.published import WalkQuery, all_epsilon, published
-from shoal.network.spectrum import leading, spectral_bound
+from shoal.network.spectrum import leading
 from shoal.network.walk import Absences, Varying, Walk
 from shoal.network.walk_table import table
 from shoal.randomness import simulated
@@ -115,6 +115,32 @@ def test_shares_of_people(exact):
     assert found.worst >= exact.guarantee(10, user=3).epsilon
 
 
+@pytest.mark.parametrize("rounds", [12, 15])
+def test_quick_answers_are_the_same_where_something_amplifies(exact, rounds):
+    profile = exact.profile(rounds)
+    (epsilon, theorem), (expected, by) = (
+        profile.answer(1e-4, near_local=False),
+        profile.answer(1e-4),
+    )
+    assert epsilon == pytest.approx(expected, rel=1e-6)
+    assert theorem == by
+    kept = exact.guarantee(rounds, delta=1e-4, near_local=False)
+    known = exact.guarantee(rounds, delta=1e-4)
+    assert kept.epsilon == pytest.approx(known.epsilon, rel=1e-6)
+    assert kept.to_dict() | {"epsilon": 0} == known.to_dict() | {"epsilon": 0}
+    found = user_epsilons(exact, rounds, delta=1e-4, fractions=(0.5, 0.9), near_local=False)
+    assert found.at(0.5) <= found.at(0.9) <= found.worst == pytest.approx(known.epsilon, rel=1e-6)
+    with pytest.raises(InvalidArgumentError, match="delta"):
+        profile.answer(0.0, near_local=False)
+
+
+def test_a_quick_answer_where_nothing_does_is_each_report_by_itself():
+    accountant = WalkAccountant(Walk(ring(51)), local_epsilon=1.0)
+    assert accountant.profile(3).answer(1e-6, near_local=False) == (1.0, ALONE)
+    kept = accountant.guarantee(3, delta=1e-6, near_local=False)
+    assert (kept.epsilon, kept.delta, kept.theorem) == (1.0, 1e-6, ALONE)
+
+
 def test_epsilon_and_delta_agree(exact):
     found = exact.guarantee(15, delta=1e-5)
     back = exact.guarantee(15, epsilon=found.epsilon)
@@ -150,12 +176,9 @@ def test_a_table_is_a_data_frame(monkeypatch):
 
 
 def test_known_randomizers_are_better_than_any(hubs):
-    own = guarantee_after(
-        hubs,
-        20,
-        randomizer=shoal.RandomizedResponse(k=20, epsilon=1.0),
-        epsilon=0.7 * guarantee_after(hubs, 20, local_epsilon=1.0).epsilon,
-    )
+    device = shoal.RandomizedResponse(k=20, epsilon=1.0)
+    epsilon = 0.7 * guarantee_after(hubs, 20, local_epsilon=1.0).epsilon
+    own = guarantee_after(hubs, 20, randomizer=device, epsilon=epsilon)
     assert own.delta < 1e-6
     assert "one fixed randomizer" in own.assumptions[0]
 
@@ -252,13 +275,8 @@ def test_what_rounds_cost():
 def test_the_published_bound_with_one_walk_only_is_refused():
     """On a book after one round it would be false: the pages hold the two hubs' reports only."""
     pages, local, delta = 1_000_000, 0.5, 1e-6
-    claimed = all_epsilon(
-        local_epsilon=local,
-        delta=delta / 2,
-        meeting_delta=delta / 2,
-        n=pages + 2,
-        collision=1 / (pages + 1),
-    )
+    halves = {"delta": delta / 2, "meeting_delta": delta / 2}
+    claimed = all_epsilon(local_epsilon=local, **halves, n=pages + 2, collision=1 / (pages + 1))
     # If both hubs' reports are on pages, these two are all there is. The target sends the truth
     # with probability p; the other hub's datum is 0, so its report is 1 with probability 1 - p.
     truth_of_one = math.exp(local) / (math.exp(local) + 1)
@@ -286,10 +304,9 @@ def test_published_bounds_are_above_ours_where_they_hold():
     )
     alone = guarantee_after(walk, 20, local_epsilon=0.2, submit="single").epsilon
     assert alone < published("network-single", late) < 0.2
+    uneven = WalkQuery(walk=Walk(windmill(3)), local_epsilon=1.0, delta=0.1)
     with pytest.raises(OutOfRegimeError, match="a regular graph"):
-        published(
-            "network-regular", WalkQuery(walk=Walk(windmill(3)), local_epsilon=1.0, delta=0.1)
-        )
+        published("network-regular", uneven)
     with pytest.raises(InvalidArgumentError, match="network-single"):
         published("network", query)
 
@@ -345,25 +362,12 @@ def test_looking_at_returns_leaves_the_walk_as_it_is(kind):
     assert (found >= true * (1 - 1e-9)).all()
 
 
-def test_a_metropolis_walk_keeps_its_spectrum_after_it_was_accounted_for():
-    walk = Walk(barabasi_albert(300, 2, seed=3), kind="metropolis")
-    values = np.linalg.eigvalsh(walk.transitions.toarray())
-    second = float(np.sort(np.abs(values))[-2])
-    WalkAccountant(walk, local_epsilon=1, method="leading", randomness=simulated(1)).guarantee(20)
-    assert spectral_bound(walk, randomness=simulated(2)).value >= second
-
-
 def test_an_uneven_split_of_delta_is_still_a_split():
     walk = Walk(random_regular(500, 16, seed=1))
     for slack in (0.1, 0.5, 0.999):
         query = WalkQuery(walk=walk, local_epsilon=0.05, delta=1e-6, slack=slack)
-        split = all_epsilon(
-            local_epsilon=0.05,
-            delta=(1 - slack) * 1e-6,
-            meeting_delta=slack * 1e-6,
-            n=500,
-            collision=1 / 500,
-        )
+        parts = {"delta": (1 - slack) * 1e-6, "meeting_delta": slack * 1e-6}
+        split = all_epsilon(local_epsilon=0.05, **parts, n=500, collision=1 / 500)
         assert published("network-regular", query) == pytest.approx(min(split, 0.05), rel=1e-12)
 
 

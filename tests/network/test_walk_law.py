@@ -19,12 +19,12 @@ from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.network import law
 from shoal.network.account import WalkAccountant
-from shoal.network.generators import complete, random_regular, ring
+from shoal.network.generators import complete, ring
 from shoal.network.graph import Graph
 from shoal.network.law import Floor, Moments, StopLoss
 from shoal.network.walk import Absences, Walk
 from shoal.randomness import simulated
-from walk_brute import joined, message_law, tiny_walk, worst_delta
+from walk_brute import tiny_walk, worst_delta
 
 
 def book(pages):
@@ -260,21 +260,3 @@ def test_more_points_change_little():
         answers.append(shoal.accounting.integral.enclose(pairs[0], n=500, epsilon=0.5).upper)
     assert answers[0] >= answers[1] * (1 - 1e-3) >= answers[2] * (1 - 2e-3)
     assert answers[1] == pytest.approx(answers[2], rel=0.02)
-
-
-def test_the_listing_of_tiny_systems_is_itself_right():
-    # Two people who never move, one bit each: nothing is hidden.
-    laws = [message_law(place, [0.75, 0.25], people=2) for place in np.eye(2)]
-    assert sum(joined(laws).values()) == pytest.approx(1.0)
-    alone = worst_delta(np.eye(2), [[0.75, 0.25], [0.25, 0.75]], target=0, epsilons=[0.0])
-    assert alone[0] == pytest.approx(0.5)
-    mixed = worst_delta(
-        np.full((2, 2), 0.5), [[0.75, 0.25], [0.25, 0.75]], target=0, epsilons=[0.0]
-    )
-    assert mixed[0] == pytest.approx(0.375)
-
-
-def test_regular_overlays_reach_the_shuffle_quickly():
-    walk = Walk(random_regular(400, 16, seed=1))
-    central = shoal.amplify(local_epsilon=1.0, n=400).epsilon
-    assert guarantee_after(walk, 14, local_epsilon=1.0).epsilon == pytest.approx(central, rel=2e-3)
