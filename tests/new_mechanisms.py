@@ -29,8 +29,7 @@ from shoal.mechanisms.dummies import AmongDummies, Dummies, LessDummies, Uniform
 from shoal.mechanisms.estimators import Support, Supported, VectorEstimator
 from shoal.mechanisms.grid import OnGrid, rounded
 from shoal.questions.domains import Ball, Cells, Interval
-from shoal.randomness import source
-from shoal.values import Counts, category_codes
+from shoal.values import Counts
 
 BITS = 53
 
@@ -61,9 +60,6 @@ class Mirrored(CategoryRandomizer):
     name: ClassVar[str] = "mirrored"
     words = told("An answer in a mirror leaves your device.", "It may be any of {{ device.k }}.")
 
-    k: int
-    epsilon: float
-
     @cached_property
     def parts(self):
         odds = Odds.of(self.epsilon, highs=1, lows=self.k - 1)
@@ -78,9 +74,8 @@ class Mirrored(CategoryRandomizer):
             odds=odds,
         )
 
-    def randomize(self, values, *, randomness=None):
-        truths = self.k - 1 - category_codes(values, self.k)
-        return response(truths, self.odds, self.k, source(randomness))
+    def draw(self, data, bits):
+        return response(self.k - 1 - data, self.odds, self.k, bits)
 
     def table(self):
         weights = np.full((self.k, self.k), self.odds.low / self.odds.total)
@@ -91,11 +86,10 @@ class Mirrored(CategoryRandomizer):
 class Leaking(Mirrored):
     """The same class, careless: a tenth of the reports are the truth."""
 
-    def randomize(self, values, *, randomness=None):
-        bits = source(randomness)
-        messages = super().randomize(values, randomness=bits)
+    def draw(self, data, bits):
+        messages = super().draw(data, bits)
         careless = bits.below(10, len(messages)) == 0
-        return np.where(careless, self.k - 1 - np.asarray(values), messages)
+        return np.where(careless, self.k - 1 - data, messages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +133,8 @@ class Backwards(Mechanism):
         np.fill_diagonal(rows[:, ::-1], odds.high / odds.total)
         return rows
 
-    def randomize(self, values, *, randomness=None):
-        bits = source(randomness)
-        return response(2 - rounded(values, self.low, self.high, 2, bits), self.odds, 3, bits)
+    def draw(self, data, bits):
+        return response(2 - rounded(data, self.low, self.high, 2, bits), self.odds, 3, bits)
 
 
 class OnAxes(VectorEstimator):
@@ -184,11 +177,10 @@ class Axis(Mechanism):
             odds=odds,
         )
 
-    def randomize(self, values, *, randomness=None):
-        vectors, bits = np.asarray(values, dtype=np.float64), source(randomness)
-        axes = bits.below(self.dimension, len(vectors)).astype(np.int64)
-        upwards = (1 + vectors[np.arange(len(vectors)), axes] / self.norm) / 2
-        up = bits.below(1 << BITS, len(vectors)) < np.floor(upwards * 2.0**BITS).astype(np.uint64)
+    def draw(self, data, bits):
+        axes = bits.below(self.dimension, len(data)).astype(np.int64)
+        upwards = (1 + data[np.arange(len(data)), axes] / self.norm) / 2
+        up = bits.below(1 << BITS, len(data)) < np.floor(upwards * 2.0**BITS).astype(np.uint64)
         return 2 * axes + response(up.astype(np.int64), self.odds, 2, bits)
 
 
@@ -220,6 +212,7 @@ class Chaff(AmongDummies):
             privacy=ByProfile(alike.profile),
             codec=Numbered(self.k, spare=True, always_full=not self.added.sometimes),
             estimator=TurnedCounts(self.k, self.added),
+            **self.sending(),
         )
 
     @classmethod
@@ -227,10 +220,10 @@ class Chaff(AmongDummies):
         least = registry.calibration("dummies")(k=k, n=n, epsilon=epsilon, delta=delta)
         return cls(k=k, dummies=1.01 * least.dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
-    def randomize(self, values, *, randomness=None):
-        truths, bits = self.k - 1 - category_codes(values, self.k), source(randomness)
-        added = self.added.added(truths.size, bits)
-        return ragged(truths, bits.below(self.k, int(added.sum())).astype(np.int64), added)
+    def draw(self, data, bits):
+        added = self.added.added(data.size, bits)
+        drawn = bits.below(self.k, int(added.sum())).astype(np.int64)
+        return ragged(self.k - 1 - data, drawn, added)
 
 
 KINDS = {

@@ -73,11 +73,10 @@ class Coin(Mechanism):
             self.response.parts, domain=Interval(self.low, self.high), estimator=OfHeads(self)
         )
 
-    def randomize(self, values, *, randomness=None):
-        share = (np.asarray(values) - self.low) / (self.high - self.low)
-        draws = randomness.below(1 << 30, share.size)
-        rounded = (draws < share * (1 << 30)).astype(np.int64)
-        return self.response.randomize(rounded, randomness=randomness)
+    def draw(self, data, bits):
+        share = (data - self.low) / (self.high - self.low)
+        rounded = (bits.below(1 << 30, share.size) < share * (1 << 30)).astype(np.int64)
+        return self.response.draw(rounded, bits)
 
 
 def people(n=N, seed=1):

@@ -139,6 +139,15 @@ def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
     return numbers
 
 
+def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
+    """One row of so many numbers per person."""
+    vectors = np.asarray(values, dtype=np.float64)
+    wrong = vectors.ndim != 2 or vectors.shape[1] != dimension
+    expected = f"one row of {dimension} numbers per person"
+    checks.refuse(wrong, expected, values=f"shape {vectors.shape}")
+    return vectors
+
+
 def attributes(of: object, *names: str) -> dict[str, Any]:
     """The attributes of these names, in their order."""
     return {name: getattr(of, name) for name in names}

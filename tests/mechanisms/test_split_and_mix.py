@@ -223,7 +223,10 @@ class TestErrors:
         drawn = rounded(np.full(100_000, 0.1), -1.0, 1.0, 4, randomness.simulated(6))
         assert set(drawn.tolist()) == {2, 3}
         assert drawn.mean() == pytest.approx(2.2, abs=5.5 * 0.4 / math.sqrt(100_000))
-        assert rounded([-1.0, 1.0], -1.0, 1.0, 4, randomness.simulated(6)).tolist() == [0, 4]
+        assert rounded(np.array([-1.0, 1.0]), -1.0, 1.0, 4, randomness.simulated(6)).tolist() == [
+            0,
+            4,
+        ]
 
 
 class TestLostAndForged:

@@ -61,7 +61,7 @@ def test_rounding_never_lengthens_and_stays_beside_the_truth(vectors, levels):
 def test_vectors_a_hair_too_long_by_float_sums_do_not_become_longer():
     protocol = plain(dimension=10, bound=0.3, levels=3)
     vectors = np.full((5000, 10), 0.03 * (1 + 5e-10))
-    whole = protocol._rounded(protocol._short(vectors), randomness.simulated(1))
+    whole = protocol._rounded(protocol.domain.read(vectors), randomness.simulated(1))
     assert int(np.abs(whole).sum(axis=1).max()) == 3
 
 

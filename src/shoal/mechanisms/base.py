@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import partial
@@ -34,7 +34,7 @@ from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.codec import Codec, Rows, Uneven, Whole, enveloped, taken_apart
 from shoal.mechanisms.estimators import E_co, Estimator
 from shoal.questions.domains import Domain
-from shoal.randomness import Randomness
+from shoal.randomness import Randomness, source
 from shoal.values import Array, Batch, Counts, Envelopes, Messages, Span
 
 Reports = Messages | Envelopes
@@ -143,7 +143,10 @@ class Parts(Generic[E_co]):
     codec: Codec
     estimator: Estimator[E_co]
     odds: Odds | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Integers = field(default_factory=dict)
+    messages: float = 1.0  # of one person, on average
+    slots: int = 1  # the most messages that one person sends: what an envelope has room for
+    influence: float | None = None  # see Mechanism.influence; by default it follows from the reach
 
 
 class Mechanism(ABC, Generic[E_co]):
@@ -155,8 +158,6 @@ class Mechanism(ABC, Generic[E_co]):
     name: ClassVar[str]
     # Whether a report is an envelope of messages, or a message.
     several: ClassVar[bool] = False
-    messages: float = 1.0  # of one person, on average
-    slots: int = 1  # the most messages that one person sends: what an envelope has room for
     # How batches are filled up, if the shuffler may see how many messages somebody sends.
     uneven: Uneven | None = None
     # Whether it takes public coins, which may be drawn once the data are fixed.
@@ -177,8 +178,12 @@ class Mechanism(ABC, Generic[E_co]):
         """Its domain, its privacy, its codec and its estimator."""
 
     @abstractmethod
+    def draw(self, data: Any, bits: Randomness) -> Reports:  # noqa: ANN401 - what the domain reads
+        """The report of each datum."""
+
     def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
         """Everybody's report; secure randomness unless a simulation's is given."""
+        return self.draw(self.domain.read(values), source(randomness))
 
     def __getstate__(self) -> dict[str, Any]:
         """The public parameters: what follows from them is not sent along."""
@@ -296,13 +301,23 @@ class Mechanism(ABC, Generic[E_co]):
         return 1
 
     @property
+    def messages(self) -> float:
+        """Messages of one person, on average."""
+        return self.parts.messages
+
+    @property
+    def slots(self) -> int:
+        """The most messages that one person sends: what an envelope has room for."""
+        return self.parts.slots
+
+    @property
     def influence(self) -> float | None:
         """The most that one dishonest person adds to one answer's estimated count, or to the sum.
 
         None where it is not known.
         """
-        reach = self.parts.estimator.reach
-        return None if reach is None else max(map(abs, reach))
+        own, reach = self.parts.influence, self.parts.estimator.reach
+        return own if own is not None or reach is None else max(map(abs, reach))
 
     @property
     def outputs(self) -> int | None:
@@ -398,6 +413,7 @@ class Mechanism(ABC, Generic[E_co]):
 Device: TypeAlias = Mechanism[Any]  # what a device may run, whatever it estimates
 
 
+@dataclass(frozen=True, kw_only=True)
 class CategoryRandomizer(Mechanism[Estimate]):
     """One message for one of k answers, by a local epsilon."""
 

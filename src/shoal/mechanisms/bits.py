@@ -32,8 +32,8 @@ from shoal.mechanisms.base import (
 from shoal.mechanisms.codec import Codec, Rows, Whole, byte_rows, checked_rows
 from shoal.mechanisms.estimators import Support, Supported
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Flags, Messages, category_codes
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Flags, Messages
 
 CELLS_AT_ONCE = 1 << 20
 LARGEST_VECTOR = 10_000  # answers: beyond, a message with a bit per answer is too long to plan
@@ -97,6 +97,7 @@ class Bits(Codec):
         return np.asarray(np.bitwise_count(messages).sum(axis=1, dtype=np.int64))
 
 
+@dataclass(frozen=True, kw_only=True)
 class BitRandomizer(CategoryRandomizer):
     """A message has a bit for each answer."""
 
@@ -146,8 +147,6 @@ class UnaryEncoding(BitRandomizer):
     name: ClassVar[str] = "unary"
     words = texts.COINS_FOR_ALL
 
-    k: int
-    epsilon: float
     symmetric: bool = False
 
     @cached_property
@@ -183,7 +182,7 @@ class UnaryEncoding(BitRandomizer):
             ),
             codec=Bits(self.k, message_bits=float(self.k)),
             estimator=Supported(self.k, support, (q**2, p * q), independent=True),
-            odds=odds,
+            sizes={"true": true, "false": false, "bits": 32},
         )
 
     @cached_property
@@ -198,30 +197,22 @@ class UnaryEncoding(BitRandomizer):
         checks.refuse(false >= true, expected, epsilon=self.epsilon)
         return true, false
 
-    @property
-    def integers(self) -> Integers:
-        """2^32 P and 2^32 Q."""
-        true, false = self._weights
-        return {"true": true, "false": false, "bits": 32}
-
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Whole, bits: Randomness) -> Messages:
         """Rows of k bits, the first answer's bit first, padded with zeros to whole bytes."""
-        truths = category_codes(values, self.k)
-        drawn_from = source(randomness)
         true, false = self._weights
-        rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
+        rows = np.empty((data.size, self.message_bytes), dtype=np.uint8)
         words = -(-self.k // 64)
         padding = np.uint8(0xFF << (8 * self.message_bytes - self.k) & 0xFF)
         step = max(1, CELLS_AT_ONCE // (64 * words))
-        for start in range(0, truths.size, step):
-            part = truths[start : start + step]
-            packed = _packed_coins(false, part.size * words, drawn_from)
+        for start in range(0, data.size, step):
+            part = data[start : start + step]
+            packed = _packed_coins(false, part.size * words, bits)
             noise = packed.view(np.uint8).reshape(part.size, 8 * words)[:, : self.message_bytes]
             noise[:, -1] &= padding
             own = np.arange(part.size), part // 8
             bit = (0x80 >> (part % 8)).astype(np.uint8)
             noise[own] &= ~bit
-            noise[own] |= bit * _coins(true, part.size, drawn_from)
+            noise[own] |= bit * _coins(true, part.size, bits)
             rows[start : start + step] = noise
         return rows
 
@@ -299,8 +290,6 @@ class SubsetSelection(BitRandomizer):
     name: ClassVar[str] = "subset"
     words = texts.SUBSET
 
-    k: int
-    epsilon: float
     size: int | None = None
 
     def __post_init__(self) -> None:
@@ -352,20 +341,18 @@ class SubsetSelection(BitRandomizer):
         """The size of the sets, the weight of those with the truth, and the total."""
         return {"size": self._w, "with": self.odds.raised, "total": self.odds.total}
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Whole, bits: Randomness) -> Messages:
         """Rows of k bits, w of them set: the first answer's bit first, padded to whole bytes.
 
         There are C(k-1, w-1) sets with the truth and C(k-1, w) without it, so that odds of
         high w : low (k - w) for having it make each such set high/low times likelier.
         """
-        truths = category_codes(values, self.k)
-        drawn_from = source(randomness)
-        included = drawn_from.below(self.odds.total, truths.size) < self.odds.raised
-        rows = np.empty((truths.size, self.message_bytes), dtype=np.uint8)
+        included = bits.below(self.odds.total, data.size) < self.odds.raised
+        rows = np.empty((data.size, self.message_bytes), dtype=np.uint8)
         step = max(1, CELLS_AT_ONCE // self.k)
-        for start in range(0, truths.size, step):
+        for start in range(0, data.size, step):
             part = slice(start, start + step)
-            chosen = _completed(truths[part], included[part], self.k, self._w, drawn_from)
+            chosen = _completed(data[part], included[part], self.k, self._w, bits)
             rows[part] = np.packbits(chosen, axis=1)
         return rows
 

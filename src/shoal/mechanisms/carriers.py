@@ -28,7 +28,6 @@ from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from shoal import checks
@@ -63,8 +62,8 @@ from shoal.mechanisms.codec import (
 from shoal.mechanisms.histograms import OfBuckets
 from shoal.mechanisms.shares import CountTable
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, source
-from shoal.values import Array, Envelopes, Messages, category_codes
+from shoal.randomness import Randomness
+from shoal.values import Array, Envelopes, Messages
 
 MOST_SLOTS = 1000
 _RARE = 40  # the shuffler's filling falls short with probability e^-40 at most
@@ -166,6 +165,8 @@ class CarrierHistogram(Mechanism[Estimate]):
             privacy=ByProfile(self._profile),
             codec=Signed(self.k),
             estimator=OfBuckets(self.k, self.error),
+            slots=self.most,
+            influence=float(self.most),  # an envelope full of one message
         )
 
     @property
@@ -284,26 +285,13 @@ class CarrierHistogram(Mechanism[Estimate]):
         }
 
     @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
+    def messages(self) -> float:
         """Expected messages of one person, those that say nothing among them."""
         return float(self._sent[0])
 
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """The most messages that are ever sent."""
-        return self.most
-
-    @property
-    def influence(self) -> float:
-        """An envelope full of one message."""
-        return float(self.slots)
-
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, pairs and, of a carrier, a share of the noise, until all slots are full."""
-        answers, bits = category_codes(values, self.k), source(randomness)
-        people, everybody = answers.size, np.arange(answers.size)
+        people, everybody = data.size, np.arange(data.size)
         carries = shares.coins(self.carriers, people, bits)
         pairs = self._pairs.draw(people, bits)
         paired = bits.below(self.k, int(pairs.sum())).astype(np.int64)
@@ -313,7 +301,7 @@ class CarrierHistogram(Mechanism[Estimate]):
         sizes = 1 + self._clump.draw(kinds.size, bits)
         in_pairs = np.repeat(everybody, pairs)
         owners = [everybody, in_pairs, in_pairs, np.repeat(np.repeat(carriers, clumps), sizes)]
-        parts = [answers, paired, self.k + paired, np.repeat(kinds, sizes)]
+        parts = [data, paired, self.k + paired, np.repeat(kinds, sizes)]
         # What an envelope does not hold is left out; its probability is counted.
         left = np.maximum(self.slots - np.bincount(np.concatenate(owners), minlength=people), 0)
         filled = np.where(carries, left, 0)

@@ -40,15 +40,13 @@ from shoal.mechanisms.estimators import DataFree, E_co, MeanEstimator, Support, 
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import RareCount
 from shoal.questions.domains import Cells, Interval
-from shoal.randomness import Randomness, source
+from shoal.randomness import Randomness
 from shoal.values import (
     Array,
     Counts,
     Envelopes,
     Flags,
     attributes,
-    bounded_numbers,
-    category_codes,
 )
 
 LARGEST_FRACTION = 1 - 2.0**-20
@@ -130,12 +128,12 @@ class _NearCentral(Mechanism[E_co]):
         return {**self._single.integers("single"), **self._paired.integers("pairs")}
 
     @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
+    def messages(self) -> float:
         """Those of the largest number, and a share of the noise."""
         return self._copies + self._noise.messages / self.people
 
     @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
+    def slots(self) -> int:
         """Room for the largest number and the largest shares of noise that are ever drawn."""
         return self._copies + 2 * self._single.largest + 2 * self._paired.largest
 
@@ -239,11 +237,9 @@ class NearCentralCount(_NearCentral[Estimate]):
         """An envelope full of messages −1 adds itself, and its sender, to the answers 0."""
         return self.slots + 1.0
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """A message +1 for an answer 1, and a share of the noise."""
-        return self._sent(category_codes(values, 2), source(randomness))
+        return self._sent(data, bits)
 
     def true_message(self, value: int) -> int | None:
         """That of the answer."""
@@ -404,17 +400,13 @@ class NearCentralSum(_NearCentral[MeanEstimate]):
         """An envelope full of one message, and the lower bound that every sender counts for."""
         return self.step * self.slots + abs(self.low)
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Array, bits: Randomness) -> Envelopes:
         """As many messages +1 as the number has steps, and a share of the noise."""
-        bits = source(randomness)
         if self.levels is not None:
-            return self._sent(rounded(values, self.low, self.high, self.levels, bits), bits)
-        numbers = bounded_numbers(values, self.low, self.high)
-        whole = np.floor(numbers)
+            return self._sent(rounded(data, self.low, self.high, self.levels, bits), bits)
+        whole = np.floor(data)
         expected = f"whole numbers from 0 to {self.high} (levels rounds others at random)"
-        checks.everybody(whole == numbers, expected, value=numbers)
+        checks.everybody(whole == data, expected, value=data)
         return self._sent(whole.astype(np.int64), bits)
 
 
@@ -512,6 +504,7 @@ class FairCoins(Mechanism[Estimate]):
             privacy=ByProfile(self._profile, local_epsilon=local),
             codec=Numbered(2, spare=True, always_full=True),
             estimator=Supported(2, Support(1 - lie, lie), joint=(0.0, 0.0)),
+            sizes={"coins": shares.numerator(self.coins), "bits": shares.BITS},
         )
 
     @classmethod
@@ -526,25 +519,13 @@ class FairCoins(Mechanism[Estimate]):
             )
         return cls(coins=coins).kept(n=n, epsilon=epsilon, delta=delta)
 
-    @property
-    def integers(self) -> Integers:
-        """The probability of a coin, of 2^52."""
-        return {"coins": shares.numerator(self.coins), "bits": shares.BITS}
-
-    @property
-    def influence(self) -> float:
-        """One message, where the estimate expects some coins."""
-        return (1 - self.coins / 2) / (1 - self.coins)
-
     def true_message(self, value: int) -> int | None:
         """The answer's own number."""
         return value
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, or a coin."""
-        sent, bits = category_codes(values, 2).copy(), source(randomness)
+        sent = data.copy()
         replaced = np.flatnonzero(shares.coins(self.coins, sent.size, bits))
         sent[replaced] = bits.bits(replaced.size)
         return Envelopes(sent, np.ones(sent.size, dtype=np.int64))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,8 @@ from shoal.mechanisms.codec import Numbered, Whole, ragged
 from shoal.mechanisms.estimators import MOST_PAIRED, AnswerEstimator, DataFree, Gap, over_pairs
 from shoal.mechanisms.partitioned import OfAllAnswers, PartitionedAnswers, Partitions
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Batch, Counts, Envelopes, Span, category_codes
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Batch, Counts, Envelopes, category_codes
 
 MOST_DUMMIES = 100_000.0
 MOST_EVALUATIONS = 1 << 34
@@ -110,20 +110,13 @@ class AmongDummies(Mechanism[Estimate]):
         """What is sent beside the truth."""
         return Dummies(self.dummies)
 
-    @property
-    def integers(self) -> Integers:
-        """Those of the dummies."""
-        return self.added.integers
-
-    @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """The truth and the dummies."""
-        return 1 + self.dummies
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """The truth and as many dummies as anybody sends."""
-        return 1 + self.added.most
+    def sending(self, times: int = 1) -> dict[str, Any]:
+        """What one person sends, as parts of a mechanism: so many truths, each with its dummies."""
+        return {
+            "sizes": self.added.integers,
+            "messages": times * (1 + self.dummies),
+            "slots": times * (1 + self.added.most),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +168,9 @@ class UniformDummies(AmongDummies):
             privacy=ByProfile(self._profile),
             codec=Numbered(self.k, spare=True, always_full=full),
             estimator=LessDummies(self.k, self.added),
+            # All slots filled with one answer, where the estimate expects dummies.
+            influence=1 + self.added.most - self.dummies / self.k,
+            **self.sending(),
         )
 
     @classmethod
@@ -183,19 +179,11 @@ class UniformDummies(AmongDummies):
         dummies = dummies_rho(n=n, k=k, epsilon=epsilon, delta=delta)
         return cls(k=k, dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
-    @property
-    def influence(self) -> float:
-        """All slots filled with one answer, where the estimate expects dummies."""
-        return self.slots - self.dummies / self.k
-
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, and dummies drawn at random."""
-        truths, bits = category_codes(values, self.k), source(randomness)
-        added = self.added.added(truths.size, bits)
+        added = self.added.added(data.size, bits)
         drawn = bits.below(self.k, int(added.sum())).astype(np.int64)
-        return ragged(truths, drawn, added)
+        return ragged(data, drawn, added)
 
     def true_message(self, value: int) -> int | None:
         """The answer's own number."""
@@ -307,12 +295,13 @@ class HashedDummies(AmongDummies):
             codec=hashing.Hashed(
                 self.buckets,
                 self._keys,
-                lambda: np.arange(self.k),
+                lambda: range(self.k),
                 spare=True,
                 always_full=full,
                 most=MOST_EVALUATIONS,
             ),
             estimator=LessHashed(self),
+            **self.sending() | {"sizes": {**self.added.integers, "buckets": self.buckets}},
         )
 
     def _keys(self, answers: npt.ArrayLike) -> Words:
@@ -347,28 +336,9 @@ class HashedDummies(AmongDummies):
         """The probability that two different answers share their bucket: the same for all."""
         return _collision(self.buckets)
 
-    @property
-    def integers(self) -> Integers:
-        """Those of the dummies, and the number of buckets."""
-        return {**super().integers, "buckets": self.buckets}
-
-    @property
-    def influence(self) -> float:
-        """All slots filled with messages that support one answer, where fewer are expected."""
-        return self.reach[1]
-
-    @property
-    def reach(self) -> Span:
-        """By messages that do not support the answer, and by all slots that do."""
-        expected = self.dummies / self.buckets + self.collision
-        least, largest = ((n - expected) / (1 - self.collision) for n in (0, self.slots))
-        return least, largest
-
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer's bucket of a function of its own, and dummies with functions of theirs."""
-        keys, bits = self._keys(values), source(randomness)
+        keys = self._keys(data)
         sizes = 1 + self.added.added(keys.size, bits)
         truths = np.cumsum(sizes) - sizes
         total = int(sizes.sum())
@@ -415,7 +385,11 @@ class LessHashed(AnswerEstimator):
 
     def __init__(self, made: HashedDummies) -> None:
         self.k, self.dummies, self.buckets = made.k, made.added, made.buckets
-        self.collision, self.reach = made.collision, made.reach
+        self.collision = made.collision
+        # Of messages that do not support the answer, and of all slots that do.
+        expected = self.dummies.rho / self.buckets + self.collision
+        none, all_ = ((n - expected) / (1 - self.collision) for n in (0, 1 + self.dummies.most))
+        self.reach = none, all_
 
     def gap(self, first: int, second: int) -> Gap | None:  # noqa: ARG002
         """None: there are too many answers to estimate all of them in every run."""
@@ -477,7 +451,7 @@ def _collision(buckets: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedDummies(PartitionedAnswers):
+class PartitionedDummies(AmongDummies, PartitionedAnswers):
     """For every partition send the bin of the answer, and ``dummies`` bins on average at random.
 
     A message (g, y) says that y is a bin of partition g. The messages of a partition are the
@@ -498,7 +472,6 @@ class PartitionedDummies(PartitionedAnswers):
     """
 
     name: ClassVar[str] = "partitioned-dummies"
-    several = True
 
     dummies: float
     k: int
@@ -519,17 +492,10 @@ class PartitionedDummies(PartitionedAnswers):
             privacy=ByProfile(self._profile),
             codec=Numbered(self.layout.cells, spare=True, always_full=full),
             estimator=OfAllAnswers(self.name, self.k),
+            # Slots filled with bins of one answer, in multiples of what an honest person adds.
+            influence=1 + self.added.most - self.dummies / self.symbols,
+            **self.sending(self.partitions),
         )
-
-    @cached_property
-    def added(self) -> Dummies:
-        """What is sent beside the truth, for every partition."""
-        return Dummies(self.dummies)
-
-    @property
-    def integers(self) -> Integers:
-        """Those of the dummies."""
-        return self.added.integers
 
     @classmethod
     def calibrated(
@@ -561,32 +527,14 @@ class PartitionedDummies(PartitionedAnswers):
         dummies = guess if rounds == 1 else _least(excess, guess, -math.log(delta))
         return made(dummies=dummies).kept(n=n, epsilon=epsilon, delta=delta)
 
-    @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """The truth and the dummies of every partition."""
-        return self.partitions * (1 + self.dummies)
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """The truth and as many dummies as anybody sends, for every partition."""
-        return self.partitions * (1 + self.added.most)
-
-    @property
-    def influence(self) -> float:
-        """All slots filled with bins of one answer, in multiples of what an honest person adds."""
-        return self.slots / self.partitions - self.dummies / self.symbols
-
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The true bins, and dummies of every partition."""
-        answers, bits = category_codes(values, self.k), source(randomness)
-        truths = self.layout.places[:, answers].T.ravel()
+        truths = self.layout.places[:, data].T.ravel()
         added = self.added.added(truths.size, bits)
         drawn = bits.below(self.symbols, int(added.sum())).astype(np.int64)
-        starts = np.tile(self.symbols * np.arange(self.partitions), answers.size)
+        starts = np.tile(self.symbols * np.arange(self.partitions), data.size)
         sent = ragged(truths, drawn + np.repeat(starts, added), added)
-        sizes = sent.sizes.reshape(answers.size, self.partitions).sum(axis=1)
+        sizes = sent.sizes.reshape(data.size, self.partitions).sum(axis=1)
         return Envelopes(sent.messages, sizes)
 
     def _profile(self, n: int) -> NoiseProfile:

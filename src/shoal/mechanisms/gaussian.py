@@ -39,9 +39,9 @@ from shoal.mechanisms.base import ByLaw, ByProfile, Candidate, Codes, Mechanism,
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
-from shoal.mechanisms.vectors import NORM_TOLERANCE, Coordinates, vector_rows
+from shoal.mechanisms.vectors import Coordinates
 from shoal.questions.domains import Ball, Interval
-from shoal.randomness import Randomness, source
+from shoal.randomness import Randomness
 from shoal.values import Array, Counts, Flags, Messages
 
 THEOREM = "privacy blanket of Gaussian noise"
@@ -260,11 +260,10 @@ class Gaussian(Mechanism[MeanEstimate]):
         noise, step = Normal(self.sigma / (self.high - self.low)), 1 / (self.levels - 1)
         return BlanketLaw.from_density(noise, low=0.0, high=1.0, step=step, theorem=THEOREM)
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Array, bits: Randomness) -> Messages:
         """One message's number per value: a point of the grid, the farthest ones for all beyond."""
-        drawn = source(randomness)
-        levels = rounded(values, self.low, self.high, self.levels - 1, drawn)
-        points = levels + self._noise.draw(levels.size, drawn) + self._beyond
+        levels = rounded(data, self.low, self.high, self.levels - 1, bits)
+        points = levels + self._noise.draw(levels.size, bits) + self._beyond
         return np.asarray(np.clip(points, 0, self.levels + 2 * self._beyond - 1))
 
     def probabilities(self, inputs: Sequence[Any]) -> Array | None:
@@ -431,19 +430,12 @@ class GaussianVectors(Mechanism[VectorEstimate]):
         """The largest coordinate that a message can say, in steps."""
         return math.ceil((self.norm + _REACH * self.sigma) / self.step) + 1
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Array, bits: Randomness) -> Messages:
         """One row of whole numbers per vector: its report in steps of the grid."""
-        vectors = vector_rows(values, self.dimension)
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        longest = self.norm * (1 + NORM_TOLERANCE)
-        checks.everybody(norms <= longest, f"vectors at most {self.norm:g} long", norm=norms)
-        # What is too long by rounding is not too long for the noise: it is scaled down.
-        vectors = vectors / np.maximum(norms / self.norm, 1.0)[:, None]
-        drawn, most = source(randomness), self._most
-        edge = most * self.step
-        points = rounded(vectors.ravel(), -edge, edge, 2 * most, drawn) - most
-        points += self._noise.draw(points.size, drawn)
-        return np.clip(points, -most, most).reshape(vectors.shape).astype(np.int32)
+        most, edge = self._most, self._most * self.step
+        points = rounded(data.ravel(), -edge, edge, 2 * most, bits) - most
+        points += self._noise.draw(points.size, bits)
+        return np.clip(points, -most, most).reshape(data.shape).astype(np.int32)
 
     def _possible(self, reports: Messages) -> Flags:
         return np.asarray((np.abs(reports.astype(np.int64)) <= self._most).all(axis=1))

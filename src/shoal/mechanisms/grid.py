@@ -68,8 +68,8 @@ from shoal.mechanisms.base import (
 from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import MeanEstimator
 from shoal.questions.domains import Interval
-from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Messages, bounded_numbers
+from shoal.randomness import Randomness
+from shoal.values import Array, Counts, Messages
 
 _ROUNDING_BITS = 53
 _TOTAL = 1 << 52
@@ -83,14 +83,12 @@ Point = tuple[int, int]
 Corners = tuple[Codes, Codes]  # places and heights
 
 
-def rounded(
-    values: npt.ArrayLike, low: float, high: float, steps: int, randomness: Randomness
-) -> Codes:
+def rounded(numbers: Array, low: float, high: float, steps: int, randomness: Randomness) -> Codes:
     """Numbers between bounds that are so many equal steps apart, rounded at random to one of them.
 
     Right on average to the 53 bits of a float.
     """
-    places = (bounded_numbers(values, low, high) - low) / (high - low) * steps
+    places = (numbers - low) / (high - low) * steps
     below = np.minimum(np.floor(places), steps - 1)
     upper = np.floor((places - below) * 2.0**_ROUNDING_BITS).astype(np.uint64)
     upwards = randomness.below(1 << _ROUNDING_BITS, places.size) < upper
@@ -260,11 +258,9 @@ class GridRandomizer(Mechanism[MeanEstimate]):
         """How far apart two levels are."""
         return (self.high - self.low) / (self.levels - 1)
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Array, bits: Randomness) -> Messages:
         """One message's number per value."""
-        drawn = source(randomness)
-        levels = rounded(values, self.low, self.high, self.levels - 1, drawn)
-        return self._perturb(levels, drawn)
+        return self._perturb(rounded(data, self.low, self.high, self.levels - 1, bits), bits)
 
 
 class WindowRandomizer(GridRandomizer):
@@ -299,10 +295,10 @@ class WindowRandomizer(GridRandomizer):
     def _excess(self) -> int:
         return self._odds.high - self._odds.low
 
-    @property
-    def integers(self) -> Integers:
-        """The window, the odds, and what the draws are below."""
-        return {"width": self.width, "outputs": self._outputs, **super().integers}
+    @cached_property
+    def parts(self) -> Parts[MeanEstimate]:
+        """With the size of the window, and of how many outputs it is a part."""
+        return replace(super().parts, sizes={"width": self.width, "outputs": self._outputs})
 
     def _law(self) -> BlanketLaw:
         """The first and the last level have disjoint windows: no pair tells more.

@@ -39,7 +39,7 @@ from shoal.mechanisms.codec import (
 from shoal.mechanisms.estimators import MOST_PAIRED, Support, Supported, over_pairs
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Cells, Domain, Texts
-from shoal.randomness import Randomness, Words, source
+from shoal.randomness import Randomness, Words
 from shoal.values import Array, Batch, Counts, Flags, Messages, category_codes
 
 PRIME = (1 << 61) - 1
@@ -150,17 +150,16 @@ class LocalHashing(CategoryRandomizer):
             sizes={"buckets": self.g},
         )
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Any, bits: Randomness) -> Messages:  # noqa: ANN401 - numbers, or texts
         """Rows of bytes: u, v and the reported bucket, each big-endian."""
-        keys = self._keys(values)
-        drawn_from = source(randomness)
+        keys = self._keys(data)
         response = RandomizedResponse(k=self.g, epsilon=self.epsilon)
         rows = np.empty((keys.size, self.message_bytes), dtype=np.uint8)
         for start in range(0, keys.size, _CHUNK):  # so that a chunk stays in the cache
             part = keys[start : start + _CHUNK]
-            functions = drawn_functions(part.size, drawn_from)
+            functions = drawn_functions(part.size, bits)
             truths = hashed(functions, part, self.g).view(np.int64)
-            reported = response.randomize(truths, randomness=drawn_from)
+            reported = response.draw(truths, bits)
             fill_rows(rows[start : start + _CHUNK], functions, reported, self.g)
         return rows
 
@@ -185,7 +184,7 @@ class LocalHashing(CategoryRandomizer):
         )
         raise InvalidArgumentError("randomizer", self.name, expected)
 
-    def support(self, messages: Messages, candidates: npt.ArrayLike | list[object]) -> Counts:
+    def support(self, messages: Messages, candidates: npt.ArrayLike | Sequence[object]) -> Counts:
         """How many messages support each candidate: those whose function sends it to their bucket.
 
         The counts of several batches add up if the candidates are the same.
@@ -204,13 +203,13 @@ class LocalHashing(CategoryRandomizer):
         checks.refuse(counts.cells.size != len(names), expected, counts=counts.cells.size)
         return super().estimate(counts)
 
-    def _everything(self) -> list[object]:
+    def _everything(self) -> Sequence[object]:
         """All k answers."""
         if self.k is None:
             raise InvalidArgumentError("candidates", None, "candidates, as there is no k")
-        return [*range(self.k)]
+        return range(self.k)
 
-    def _keys(self, values: npt.ArrayLike | list[object]) -> Words:
+    def _keys(self, values: npt.ArrayLike | Sequence[object]) -> Words:
         """Answers as residues modulo p."""
         if self.k is None:
             return fingerprints(_listed(values))
@@ -450,7 +449,7 @@ def _numbers(rows: Rows, g: int) -> tuple[Functions, Words]:
     return (u, v), integers_of(rows[:, _FUNCTION_BYTES:], integer_width(g))
 
 
-def _listed(answers: npt.ArrayLike | list[object]) -> list[object]:
+def _listed(answers: npt.ArrayLike | Sequence[object]) -> list[object]:
     """Answers in a list, strings as they are: an array of strings would drop what ends them."""
     if isinstance(answers, str) or not isinstance(answers, Iterable):
         raise InvalidArgumentError("answers", answers, "a list of answers")

@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import search
@@ -37,8 +36,8 @@ from shoal.mechanisms.codec import Numbered, Whole, ragged
 from shoal.mechanisms.estimators import DataFree
 from shoal.mechanisms.shares import CountTable, RareCount
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Envelopes, Flags, attributes, category_codes
+from shoal.randomness import Randomness
+from shoal.values import Array, Counts, Envelopes, Flags, attributes
 
 LOST = 1e-12  # probability that anybody's noise is too much for an envelope, and is not sent
 MOST_SLOTS = 1 << 16
@@ -250,6 +249,7 @@ class NearCentralHistogram(Mechanism[Estimate]):
             privacy=ByProfile(self._profile),
             codec=Numbered(2 * self.k, spare=True),
             estimator=OfBuckets(self.k, self.error, laplace=True),
+            messages=1 + self.k * self.noise.messages / self.people,  # a share of all buckets'
         )
 
     @classmethod
@@ -306,12 +306,7 @@ class NearCentralHistogram(Mechanism[Estimate]):
         return value
 
     @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """The answer, and a share of the noise of all buckets."""
-        return 1 + self.k * self.noise.messages / self.people
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
+    def slots(self) -> int:
         """The answer, and room for all but the rarest shares of noise."""
         return 1 + self._clumps.room
 
@@ -320,13 +315,10 @@ class NearCentralHistogram(Mechanism[Estimate]):
         """An envelope full of one message."""
         return float(self.slots)
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, and a share of the noise."""
-        answers, bits = category_codes(values, self.k), source(randomness)
-        added, more = self._clumps.draw(answers.size, self.k, bits)
-        return ragged(answers, more, added)
+        added, more = self._clumps.draw(data.size, self.k, bits)
+        return ragged(data, more, added)
 
     def _profile(self, n: int) -> NoiseProfile:
         """Exact, of the noise there is; more people than share it only add to it."""

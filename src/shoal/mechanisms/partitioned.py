@@ -25,8 +25,8 @@ from shoal.mechanisms.codec import Numbered
 from shoal.mechanisms.estimators import AnswerEstimator, Gap
 from shoal.mechanisms.response import GOLDEN, WORD, mixed
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Counts, Messages, category_codes
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Counts, Messages
 
 LARGEST_BINS = 1 << 26  # partitions times answers
 _ANSWERS_COMPARED = 1024  # up to here every pair of answers is compared
@@ -224,17 +224,15 @@ class PartitionedResponse(PartitionedAnswers):
         """By how much likelier the true symbol is than another: (e - 1)/z."""
         return (self.odds.high - self.odds.low) / self.odds.total
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Codes, bits: Randomness) -> Messages:
         """One message g symbols + y per value.
 
         A draw below high - low keeps the true symbol; the rest is ``symbols`` equal slices.
         """
-        answers = category_codes(values, self.k)
-        generator = source(randomness)
-        drawn = generator.below(self.odds.total, answers.size).view(np.int64)
-        chosen = generator.below(self.partitions, answers.size).view(np.int64)
+        drawn = bits.below(self.odds.total, data.size).view(np.int64)
+        chosen = bits.below(self.partitions, data.size).view(np.int64)
         excess = self.odds.high - self.odds.low
-        truths = self.layout.bins[chosen, answers]
+        truths = self.layout.bins[chosen, data]
         slices = (drawn - excess) // self.odds.low
         return chosen * self.symbols + np.where(drawn < excess, truths, slices)
 

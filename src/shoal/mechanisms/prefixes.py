@@ -57,14 +57,13 @@ from shoal.accounting import amplification
 from shoal.accounting.noise.profile import NoiseProfile
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.intervals.estimates import Estimate
-from shoal.mechanisms.base import ByProfile, Integers, Mechanism, Parts, Reports
-from shoal.mechanisms.codec import Whole
+from shoal.mechanisms.base import ByProfile, Mechanism, Parts, Reports
 from shoal.mechanisms.detection import Background, Channel, Ladder
 from shoal.mechanisms.dummies import Dummies, UniformDummies
 from shoal.mechanisms.partitioned import OfAllAnswers
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.domains import Texts
-from shoal.randomness import Randomness, source
+from shoal.randomness import Randomness
 
 Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -347,13 +346,10 @@ class PrefixMechanism(Mechanism[Estimate]):
     @cached_property
     def parts(self) -> Parts[Estimate]:
         """Those of the oracle, but for the data."""
-        inner = self.oracle.parts
-        return Parts(
+        return replace(
+            self.oracle.parts,
             domain=Texts(self.tree.alphabet.length),
-            privacy=inner.privacy,
-            codec=inner.codec,
             estimator=OfAllAnswers(self.name, self.tree.k),
-            odds=inner.odds,
         )
 
     @property
@@ -365,16 +361,9 @@ class PrefixMechanism(Mechanism[Estimate]):
     def noise(self, n: int) -> float:
         """Messages that n people send to each cell whatever they hold, on average."""
 
-    @property
-    def integers(self) -> Integers:
-        """Those of the oracle."""
-        return self.oracle.integers
-
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
+    def draw(self, data: npt.ArrayLike, bits: Randomness) -> Reports:
         """A cell of each text, as the oracle reports it."""
-        bits = source(randomness)
-        cells: Whole = self.tree.cells(self.tree.alphabet.pack(values), bits)
-        return self.oracle.randomize(cells, randomness=bits)
+        return self.oracle.draw(self.tree.cells(self.tree.alphabet.pack(data), bits), bits)
 
     def prospect(self, n: int, *, beta: float = BETA) -> Prospect:
         """What can be found among n people."""
@@ -484,16 +473,6 @@ class PrefixDummies(PrefixMechanism):
     def oracle(self) -> UniformDummies:
         """What reports the cells."""
         return UniformDummies(k=self.tree.k, dummies=self.dummies)
-
-    @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """The truth and the dummies."""
-        return self.oracle.messages
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """The truth and as many dummies as anybody sends."""
-        return self.oracle.slots
 
     def noise(self, n: int) -> float:
         """Dummies in each cell."""

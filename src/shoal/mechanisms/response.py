@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,8 @@ from shoal.mechanisms.estimators import (
     over_pairs,
 )
 from shoal.questions.domains import Cells
-from shoal.randomness import Randomness, Words, source
-from shoal.values import Array, Counts, Flags, Messages, Span, category_codes
+from shoal.randomness import Randomness, Words
+from shoal.values import Array, Counts, Flags, Messages, Span
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
@@ -83,9 +83,6 @@ class RandomizedResponse(CategoryRandomizer):
     name: ClassVar[str] = "grr"
     words = texts.ONE_ANSWER
 
-    k: int
-    epsilon: float
-
     @classmethod
     def unrivalled(cls, wanted: Wanted, local_epsilon: float) -> bool:
         """Where a lie is rare: to support more answers than one then only adds noise."""
@@ -107,17 +104,15 @@ class RandomizedResponse(CategoryRandomizer):
             odds=odds,
         )
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Codes, bits: Randomness) -> Messages:
         """One answer's number per value.
 
         A draw below high - low keeps the truth; the rest is k equal slices of size low.
         """
-        truths, odds = category_codes(values, self.k), cast("Odds", self.parts.odds)
-        excess = odds.high - odds.low
-        bits = source(randomness)
-        messages = np.empty(truths.size, dtype=np.int64)
-        for start in range(0, truths.size, _CHUNK):  # so that a chunk stays in the cache
-            truth = truths[start : start + _CHUNK]
+        odds, excess = self.odds, self.odds.high - self.odds.low
+        messages = np.empty(data.size, dtype=np.int64)
+        for start in range(0, data.size, _CHUNK):  # so that a chunk stays in the cache
+            truth = data[start : start + _CHUNK]
             drawn = bits.below(odds.total, truth.size)
             slices = (drawn - np.uint64(excess)) // np.uint64(odds.low)
             sent = np.where(drawn < excess, truth, slices.view(np.int64))
@@ -186,9 +181,6 @@ class HadamardResponse(CategoryRandomizer):
     words = texts.BY_TABLE
     most_answers: ClassVar[int] = 1 << 24
 
-    k: int
-    epsilon: float
-
     @cached_property
     def layout(self) -> Layout:
         """Number and width of the blocks: the least bound on the total variance of k estimates."""
@@ -250,19 +242,17 @@ class HadamardResponse(CategoryRandomizer):
         slots[np.argsort(mixed(words))] = np.arange(self.k)
         return slots % self.layout.blocks, 1 + slots // self.layout.blocks
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Codes, bits: Randomness) -> Messages:
         """One output's number, block * b + j, per value.
 
         A draw below high - low keeps the answer's set; the rest is B equal slices of size 2 low,
         one per block. Place j is uniform in the block; if it has to be in the answer's set and is
         not, flipping a bit of the pattern moves it there, each member being met twice.
         """
-        truths = category_codes(values, self.k)
-        blocks, patterns = (home[truths] for home in self.homes)
+        blocks, patterns = (home[data] for home in self.homes)
         excess = self.odds.high - self.odds.low
-        generator = source(randomness)
-        drawn = generator.below(self.odds.total, truths.size).view(np.int64)
-        places = generator.below(self.layout.width, truths.size).view(np.int64)
+        drawn = bits.below(self.odds.total, data.size).view(np.int64)
+        places = bits.below(self.layout.width, data.size).view(np.int64)
         truthful = drawn < excess
         outside = (np.bitwise_count(places & patterns) & 1).astype(bool)
         places ^= np.where(truthful & outside, patterns & -patterns, 0)
@@ -611,9 +601,6 @@ class ProjectiveGeometryResponse(CategoryRandomizer):
     words = texts.BY_RULE
     most_answers: ClassVar[int] = LARGEST_SPACE // 2
 
-    k: int
-    epsilon: float
-
     @cached_property
     def space(self) -> Space:
         """The space of the messages: at least k points, the least total variance of k estimates."""
@@ -651,20 +638,19 @@ class ProjectiveGeometryResponse(CategoryRandomizer):
             sizes={"q": space.q, "t": space.t},
         )
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Codes, bits: Randomness) -> Messages:
         """One point's number per value.
 
         The draw is a slice of size high for each point orthogonal to the answer's, then one of
         size low for each other point.
         """
-        truths = category_codes(values, self.k)
-        drawn = source(randomness).below(self.odds.total, truths.size).view(np.int64)
+        drawn = bits.below(self.odds.total, data.size).view(np.int64)
         high, low, edge = self.odds.high, self.odds.low, self.odds.raised
         members = np.where(drawn < edge, drawn // high, edge // high + (drawn - edge) // low)
-        messages = np.empty_like(truths)
-        for start in range(0, truths.size, _CHUNK):
+        messages = np.empty_like(data)
+        for start in range(0, data.size, _CHUNK):
             part = slice(start, start + _CHUNK)
-            messages[part] = self.space.orthogonal(truths[part], members[part])
+            messages[part] = self.space.orthogonal(data[part], members[part])
         return messages
 
     def _witnesses(self, alone: float, both: float, neither: float) -> list[list[AtomLike]]:

@@ -33,9 +33,8 @@ from shoal.mechanisms.codec import Numbered, Whole, message_numbers
 from shoal.mechanisms.estimators import E_co, MeanEstimator, VectorEstimator
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import MOST_COUNTS, TAIL, RareCount
-from shoal.mechanisms.vectors import vector_rows
 from shoal.questions.domains import Interval, Octahedron
-from shoal.randomness import Randomness, source
+from shoal.randomness import Randomness
 from shoal.values import Array, Counts, Envelopes, Messages
 
 MOST_BITS = 62
@@ -44,7 +43,6 @@ GUARD_BITS = 24
 LEAST_GUARD_BITS = 16
 _RARE = 28.0  # noise beyond what counts as plausible has a probability of about e^-28
 _FRACTION_BITS = 30
-_TOLERANCE = 1e-9  # of the bound, for sums of floats; rounding never lengthens a vector
 
 
 class Shares(Numbered):
@@ -146,24 +144,16 @@ class SplitAndMix(Mechanism[E_co]):
         return made.kept(n=n, epsilon=epsilon, delta=delta)
 
     @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """Always the same number."""
-        return float(self.slots)
+    def sending(self) -> dict[str, Any]:
+        """What one person sends, as parts: shares of every coordinate, always the same number.
 
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """The shares of every coordinate."""
-        return self.coordinates * self.shares
-
-    @property
-    def influence(self) -> float:
-        """In each sum anything that leaves it plausible: shares may add up to any number.
-
-        For as many people as share the noise. The crowd that makes the sum plausible, not the
-        protocol, bounds it.
+        In each sum somebody may add anything that leaves it plausible: shares may add up to any
+        number. For as many people as share the noise: the crowd that makes the sum plausible, not
+        the protocol, bounds it.
         """
         low, high = self.plausible(self.people)
-        return self.step * (high - low)
+        sent = self.coordinates * self.shares
+        return {"messages": float(sent), "slots": sent, "influence": self.step * (high - low)}
 
     @cached_property
     def rate(self) -> float | None:
@@ -338,6 +328,7 @@ class SplitAndMixSum(SplitAndMix[MeanEstimate]):
             privacy=ByProfile(self._profile),
             codec=Shares(1, self.modulus_bits),
             estimator=OfSum(self),
+            **self.sending,
         )
 
     @classmethod
@@ -359,12 +350,9 @@ class SplitAndMixSum(SplitAndMix[MeanEstimate]):
         """What one level is worth."""
         return (self.high - self.low) / self.levels
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Array, bits: Randomness) -> Envelopes:
         """Everybody's shares."""
-        bits = source(randomness)
-        levels = rounded(values, self.low, self.high, self.levels, bits)
+        levels = rounded(data, self.low, self.high, self.levels, bits)
         return self._sent(levels[:, None], bits)
 
 
@@ -449,6 +437,7 @@ class SplitAndMixVectors(SplitAndMix[VectorEstimate]):
             privacy=ByProfile(self._profile),
             codec=Shares(self.dimension, self.modulus_bits),
             estimator=OfSums(self),
+            **self.sending,
         )
 
     @classmethod
@@ -482,19 +471,9 @@ class SplitAndMixVectors(SplitAndMix[VectorEstimate]):
         """What one level is worth."""
         return self.bound / self.levels
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Array, bits: Randomness) -> Envelopes:
         """Everybody's shares."""
-        bits = source(randomness)
-        return self._sent(self._rounded(self._short(values), bits), bits)
-
-    def _short(self, values: npt.ArrayLike) -> Array:
-        vectors = vector_rows(values, self.dimension)
-        lengths = np.abs(vectors).sum(axis=1)
-        expected = f"absolute values that add up to at most {self.bound:g}"
-        checks.everybody(lengths <= self.bound * (1 + _TOLERANCE), expected, length=lengths)
-        return vectors
+        return self._sent(self._rounded(data, bits), bits)
 
     def _rounded(self, vectors: Array, randomness: Randomness) -> Whole:
         """Whole coordinates, right on average to 2^-30 of a level, at most ``levels`` together."""

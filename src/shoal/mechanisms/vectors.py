@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -58,10 +58,9 @@ from shoal.mechanisms.codec import Codec, Rows, Whole, checked_rows
 from shoal.mechanisms.estimators import VectorEstimator
 from shoal.mechanisms.grid import two_level_law
 from shoal.questions.domains import Ball, Domain, Sphere
-from shoal.randomness import Randomness, source
-from shoal.values import Array, Counts, Flags, Messages
+from shoal.randomness import Randomness
+from shoal.values import Array, Counts, Flags, Messages, vector_rows
 
-NORM_TOLERANCE = 1e-6
 _UNIT = 2.0**24  # grid points per 1
 _CHOICE_BITS = 62
 # The probability of a cap exceeds c by at least c (1 - c) epsilon/(1 + epsilon) where epsilon is
@@ -261,18 +260,13 @@ class CapRandomizer(Mechanism[VectorEstimate]):
         cap = [str(part) for part in self.cap.as_integer_ratio()]
         return {"choice": str(self._choice), "bits": _CHOICE_BITS, "cap": cap}
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Array, bits: Randomness) -> Messages:
         """One row of whole numbers per unit vector: its report in units of 2^-24."""
-        vectors = vector_rows(values, self.dimension)
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        checks.everybody(np.abs(norms - 1) <= NORM_TOLERANCE, "vectors of length 1", norm=norms)
-        vectors = vectors / norms[:, None]
-        drawn = source(randomness)
-        reports = np.empty(vectors.shape, dtype=np.int32)
+        reports = np.empty(data.shape, dtype=np.int32)
         rows = max(1, _BLOCK // self.dimension)
-        for start in range(0, len(vectors), rows):
-            block = vectors[start : start + rows]
-            reports[start : start + rows] = np.rint(self._reported(block, drawn) * _UNIT)
+        for start in range(0, len(data), rows):
+            block = data[start : start + rows]
+            reports[start : start + rows] = np.rint(self._reported(block, bits) * _UNIT)
         return reports
 
     def _reported(self, vectors: Array, randomness: Randomness) -> Array:
@@ -336,15 +330,6 @@ class Directed(VectorEstimator):
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
         """Expected squared length of the error of the estimated mean of n people."""
         return self._randomizer.squared_error / checks.count(n=n)
-
-
-def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
-    """One row of so many numbers per person."""
-    vectors = np.asarray(values, dtype=np.float64)
-    wrong = vectors.ndim != 2 or vectors.shape[1] != dimension
-    expected = f"one row of {dimension} numbers per person"
-    checks.refuse(wrong, expected, values=f"shape {vectors.shape}")
-    return vectors
 
 
 def _long(reports: Messages) -> Array:
@@ -516,13 +501,8 @@ class Lifted(Mechanism[VectorEstimate]):
     @cached_property
     def parts(self) -> Parts[VectorEstimate]:
         """Those of the inner randomizer, but for the data and the estimate."""
-        inner = self.inner.parts
-        return Parts(
-            domain=Ball(self.inner.dimension - 1, self.norm),
-            privacy=inner.privacy,
-            codec=inner.codec,
-            estimator=LoweredMean(self),
-        )
+        domain = Ball(self.inner.dimension - 1, self.norm)
+        return replace(self.inner.parts, domain=domain, estimator=LoweredMean(self))
 
     def described(self) -> dict[str, object]:
         """What a device runs."""
@@ -539,9 +519,9 @@ class Lifted(Mechanism[VectorEstimate]):
         rest = np.sqrt(np.maximum(0.0, 1 - np.einsum("ij,ij->i", parts, parts)))
         return np.column_stack([parts, rest])
 
-    def randomize(self, values: npt.ArrayLike, *, randomness: Randomness | None = None) -> Messages:
+    def draw(self, data: Array, bits: Randomness) -> Messages:
         """One row of whole numbers per vector: its report in units of 2^-24."""
-        return self.inner.randomize(self.lift(values), randomness=randomness)
+        return self.inner.draw(self.inner.domain.read(self.lift(data)), bits)
 
 
 class LoweredMean(VectorEstimator):

@@ -89,31 +89,15 @@ class ZeroSum(Mechanism[Estimate]):
             privacy=ByProfile(self._profile),
             codec=Numbered(self.copies, spare=True),
             estimator=BeyondPeople(self.k, self.gamma, self.copies),
+            sizes=_drawn(self.gamma),
+            # A copy of everything, unless it is withheld, and one of the truth.
+            messages=1 + self.copies * (1 - self.gamma),
+            slots=self.copies + 1,
+            # All slots filled with one answer, where the estimate expects 1 − γ copies; or nothing
+            # sent: one answer 0 of two, and then some. On an estimate above 0: in crossing the zero
+            # rule it moves by another nγ, as it does for an honest person.
+            influence=max(self.copies + self.gamma, 2 - self.gamma),
         )
-
-    @property
-    def integers(self) -> Integers:
-        """The probability to withhold a copy, of 2^52."""
-        return {"gamma": shares.numerator(self.gamma), "bits": shares.BITS}
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
-        """A copy of everything and one of the truth."""
-        return self.copies + 1
-
-    @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """Expected number of messages of one person, at most."""
-        return 1 + self.copies * (1 - self.gamma)
-
-    @property
-    def influence(self) -> float:
-        """All slots filled with one answer, where the estimate expects 1 − γ copies.
-
-        On an estimate above 0: in crossing the zero rule it moves by another nγ, as it does for
-        an honest person.
-        """
-        return self.slots - (1 - self.gamma)
 
     def simulate_counts(
         self, values: npt.ArrayLike, *, randomness: Randomness | None = None
@@ -216,6 +200,11 @@ class BeyondPeople(LessCopies):
         return np.repeat(errors, 2) if self.copies == 1 else errors
 
 
+def _drawn(gamma: float) -> Integers:
+    """The probability of a copy, of 2^52."""
+    return {"gamma": shares.numerator(gamma), "bits": shares.BITS}
+
+
 def _checked_gamma(gamma: float) -> float:
     """A probability as it is drawn, not less."""
     checks.positive(gamma=gamma)
@@ -269,11 +258,6 @@ class ZeroSumCount(ZeroSum):
         del wanted
         return []
 
-    @property
-    def influence(self) -> float:
-        """Sending nothing, where 1 − γ messages are expected: one answer 0 and then some."""
-        return 2 - self.gamma
-
     @classmethod
     def calibrated(cls, *, n: int, epsilon: float, delta: float) -> Self:
         """The least noise that keeps (epsilon, delta) among n honest people."""
@@ -295,13 +279,9 @@ class ZeroSumCount(ZeroSum):
         mean = _published_mean(zero_sum_mean, n, epsilon, delta)
         return _published_error(mean, n=n, beta=beta, least=delta**25)
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """One message for an answer 1, and one more unless it is withheld."""
-        truths, bits = category_codes(values, self.k), source(randomness)
-        withheld = shares.coins(self.gamma, truths.size, bits)
-        sizes = truths + ~withheld
+        sizes = data + ~shares.coins(self.gamma, data.size, bits)
         return Envelopes(np.zeros(int(sizes.sum()), dtype=np.int64), sizes)
 
     def _profile(self, n: int) -> NoiseProfile:
@@ -386,21 +366,18 @@ class ZeroSumHistogram(ZeroSum):
         checks.open_probability(beta=beta)
         return _published_error(mean, n=n, beta=beta / n, least=(delta / 2) ** 25)
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """A copy of every answer, some of them withheld, and one more of the true one."""
-        truths, bits = category_codes(values, self.k), source(randomness)
-        size = truths.size * self.k
+        size = data.size * self.k
         expected = (
             f"at most {MOST_MESSAGES // self.k} people at once for k={self.k} (about k messages"
             " each; SparseHistogram sends far fewer, simulate_counts makes none)"
         )
-        checks.refuse(size > MOST_MESSAGES, expected, values=truths.size)
+        checks.refuse(size > MOST_MESSAGES, expected, values=data.size)
         copies = (~shares.coins(self.gamma, size, bits)).astype(np.int8)
-        copies[np.arange(truths.size) * self.k + truths] += 1
-        everything = np.tile(np.arange(self.k), truths.size)
-        sizes = copies.reshape(truths.size, self.k).sum(axis=1, dtype=np.int64)
+        copies[np.arange(data.size) * self.k + data] += 1
+        everything = np.tile(np.arange(self.k), data.size)
+        sizes = copies.reshape(data.size, self.k).sum(axis=1, dtype=np.int64)
         return Envelopes(np.repeat(everything, copies), sizes)
 
     def _profile(self, n: int) -> NoiseProfile:
@@ -495,6 +472,7 @@ class SparseHistogram(Mechanism[Estimate]):
             privacy=ByProfile(self._profile),
             codec=Numbered(self.k, spare=True),
             estimator=LessCopies(self.k, self.gamma),
+            messages=1 + self.k * self.gamma,  # the truth and the copies
         )
 
     @classmethod
@@ -517,16 +495,10 @@ class SparseHistogram(Mechanism[Estimate]):
     @property
     def integers(self) -> Integers:
         """The probability of a copy, of 2^52, and what their number is drawn by."""
-        gamma = shares.numerator(self.gamma)
-        return {"gamma": gamma, "bits": shares.BITS, "copies_steps": self._table.integers}
+        return {**_drawn(self.gamma), "copies_steps": self._table.integers}
 
     @property
-    def messages(self) -> float:  # type: ignore[override]  # of the parameters
-        """The truth and the copies."""
-        return 1 + self.k * self.gamma
-
-    @property
-    def slots(self) -> int:  # type: ignore[override]  # of the parameters
+    def slots(self) -> int:
         """The truth and as many copies as anybody sends."""
         return 1 + self._table.largest
 
@@ -535,13 +507,10 @@ class SparseHistogram(Mechanism[Estimate]):
         """All slots filled with one answer, where the estimate expects γ copies."""
         return self.slots - self.gamma
 
-    def randomize(
-        self, values: npt.ArrayLike, *, randomness: Randomness | None = None
-    ) -> Envelopes:
+    def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, and copies of others."""
-        truths, bits = category_codes(values, self.k), source(randomness)
-        added = self._table.draw(truths.size, bits)
-        return ragged(truths, distinct_answers(self.k, added, bits), added)
+        added = self._table.draw(data.size, bits)
+        return ragged(data, distinct_answers(self.k, added, bits), added)
 
     def true_message(self, value: int) -> int | None:
         """The answer's own number."""

@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, groupby, islice
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -446,7 +446,8 @@ def network_mean(
     expected = f"{walked.walkers} rows, one for each report that walked"
     checks.refuse(len(rows) != walked.walkers, expected, vectors=f"{len(rows)} rows")
     source = randomness or secure()
-    reports: Messages = randomizer.randomize(rows, randomness=source)[walked.delivered]
+    made = cast("Messages", randomizer.randomize(rows, randomness=source))
+    reports = made[walked.delivered]
     variance = randomizer.variance(n=1)
     if walked.submit == "all":
         checks.refuse(not len(reports), "a report that arrived", walked="nothing delivered")

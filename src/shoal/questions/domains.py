@@ -14,12 +14,15 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal import checks
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.explain.text import plain
+from shoal.values import Array, bounded_numbers, category_codes, vector_rows
 
 MOST_TRIED = 64  # answers, of many
+NORM_TOLERANCE = 1e-6
 _SLACK = 1e-9  # relative: a length that is longer by rounding is not longer
 
 
@@ -68,6 +71,10 @@ class Domain(ABC):
     def check(self, value: Hashable) -> None:
         """Refuse what is no such datum."""
 
+    @abstractmethod
+    def read(self, values: npt.ArrayLike) -> Any:  # noqa: ANN401 - what a mechanism works on
+        """Everybody's data in an array, or an error about the row of the first that is none."""
+
 
 @dataclass(frozen=True)
 class Cells(Domain):
@@ -110,6 +117,10 @@ class Cells(Domain):
         wrong = not whole or not 0 <= float(value) < self.k  # type: ignore[arg-type]  # a number
         expected = f"answers by their numbers 0 to {self.k - 1}, as declared"
         checks.refuse(wrong, expected, inputs=value)
+
+    def read(self, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Numbers of answers."""
+        return category_codes(values, self.k)
 
 
 @dataclass(frozen=True)
@@ -174,6 +185,10 @@ class Interval(Domain):
         broken = self.whole and not float(value).is_integer()  # type: ignore[arg-type]  # a number
         checks.refuse(broken, f"whole {expected}", inputs=value)
 
+    def read(self, values: npt.ArrayLike) -> Array:
+        """Numbers between the bounds, of which a mechanism may take whole ones only."""
+        return bounded_numbers(values, self.low, self.high)
+
 
 class Vectors(Domain):
     """Vectors of so many coordinates."""
@@ -215,6 +230,14 @@ class Vectors(Domain):
         numbers = all(isinstance(part, Real) and math.isfinite(part) for part in parts)
         expected = f"tuples of {self.dimension} finite numbers, as declared"
         checks.refuse(len(parts) != self.dimension or not numbers, expected, inputs=value)
+
+    def read(self, values: npt.ArrayLike) -> Array:
+        """Rows that are as long as may be; what is too long by rounding is scaled down."""
+        vectors = vector_rows(values, self.dimension)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        longest = self.longest * (1 + NORM_TOLERANCE)
+        checks.everybody(norms <= longest, f"vectors {self.long}", norm=norms)
+        return np.asarray(vectors / np.maximum(norms / self.longest, 1.0)[:, None])
 
 
 @dataclass(frozen=True)
@@ -303,6 +326,13 @@ class Sphere(Vectors):
         """√d."""
         return math.sqrt(self.dimension)
 
+    def read(self, values: npt.ArrayLike) -> Array:
+        """Rows of that length, but for rounding."""
+        vectors = vector_rows(values, self.dimension)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        checks.everybody(np.abs(norms - 1) <= NORM_TOLERANCE, f"vectors {self.long}", norm=norms)
+        return np.asarray(vectors / norms[:, None])
+
 
 @dataclass(frozen=True)
 class Octahedron(Vectors):
@@ -336,6 +366,14 @@ class Octahedron(Vectors):
         first, second = super().trial_inputs()[:2]
         return first, second, tuple([0.0] * self.dimension)
 
+    def read(self, values: npt.ArrayLike) -> Array:
+        """Rows that add up to no more than the bound."""
+        vectors = vector_rows(values, self.dimension)
+        lengths = np.abs(vectors).sum(axis=1)
+        expected = f"absolute values that add up to at most {self.bound:g}"
+        checks.everybody(lengths <= self.bound * (1 + _SLACK), expected, length=lengths)
+        return vectors
+
 
 @dataclass(frozen=True)
 class Texts(Domain):
@@ -365,6 +403,10 @@ class Texts(Domain):
     def check(self, value: Hashable) -> None:
         """Refuse what is no text."""
         checks.refuse(not isinstance(value, str), "strings, as there is no k", inputs=value)
+
+    def read(self, values: npt.ArrayLike) -> Any:  # noqa: ANN401 - texts, as they are
+        """The texts; how long they may be, a mechanism knows."""
+        return values
 
 
 def some_answers(k: int) -> tuple[int, ...]:
