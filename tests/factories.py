@@ -1,19 +1,13 @@
 """Surveys, mechanisms and parties to test with: each is made in one way, here.
 
-The kits say what theirs differ in: who owns the keys, when a survey is open, how small a batch is.
+Whoever needs another says what it differs in: who owns the keys, how small a batch is.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.admission import OpenFraction
-from shoal.service.analyzer.store import AnalyzerStore
-from shoal.service.db import Database
-from shoal.service.keyring import Keyring, Protection
-from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import NONE, Batches, Open, Party, Question, Survey
 
 DAY = 86_400
@@ -131,31 +125,3 @@ def _batches(fields):
         return BATCHES
     smallest = said.get("minimum", BATCHES.minimum)
     return Batches(**{"minimum": smallest, "target": smallest, "max_age": DAY} | said)
-
-
-class Half:
-    """One party in a directory: its keys, its database, its store, new or as they are there."""
-
-    def __init__(self, role, directory, clock, *, url=None, schedule=None):
-        self.directory = Path(directory)
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keys, protection = self.directory / "keys", Protection.none()
-        self.keyring = (
-            Keyring.open(keys, protection=protection, clock=clock)
-            if keys.exists()
-            else Keyring.create(
-                keys, role=role, protection=protection, clock=clock, schedule=schedule
-            )
-        )
-        self.database = Database(url or f"sqlite:///{self.directory / 'store.sqlite'}", timeout=60)
-        self.database.migrate(role)
-        self.store = (
-            ShufflerStore(self.database, self.directory, clock, grace=0)
-            if role == "shuffler"
-            else AnalyzerStore(self.database, self.directory, clock)
-        )
-
-    def close(self):
-        if isinstance(self.store, ShufflerStore):
-            self.store.close()
-        self.database.close()

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import shoal
-from analyzer_kit import START, Analyzer, sealed_apart
 from dashboard_kit import shown
 from factories import example
+from service_site import START, Analyzer, sealed_apart
 from shoal.cli.render import show_result
 from shoal.explain.text import measured
 from shoal.mechanisms.grid import Duchi

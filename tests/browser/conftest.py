@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 import browser_kit
-from service.live import live, quick_directory, survey_of
+from service_site import live, survey_of
 from shoal.sealing import key_number
 from shoal.service.client import seal_many
 from shoal.service.client.randomize import values_of
@@ -118,7 +119,7 @@ def place(**changes):
     from shoal.web.pages import pages
 
     with ExitStack() as stack, ThreadPoolExecutor(1) as apart:
-        directory = stack.enter_context(quick_directory())
+        directory = stack.enter_context(TemporaryDirectory())
         made = live(directory, clock=system_clock, pages=pages, **(SURVEY | changes))
         found = apart.submit(made.__enter__).result()
         stack.push(made.__exit__)

@@ -10,9 +10,8 @@ from functools import partial
 
 import pytest
 
-from analyzer_kit import Analyzer, DirectSource
-from collection_kit import collection
 from command_kit import shoal
+from service_site import Analyzer, DirectSource, collection
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.analyzer.tables import REFUSED
 from shoal.service.clock import system_clock

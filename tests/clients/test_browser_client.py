@@ -19,8 +19,8 @@ import shoal
 from browser_kit import chromium, node
 from factories import example
 from repository import ROOT
-from service.live import live, quick_directory
 from service.test_survey_texts import APART, HIDDEN, SHOWN, SKIPPING, TWINS
+from service_site import live
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms import hashing
 from shoal.mechanisms.carriers import CarrierHistogram
@@ -810,7 +810,7 @@ def test_what_the_page_about_it_shows_is_so():
 
 
 @pytest.mark.parametrize("who", ["open", "invited", "several", "carriers"])
-def test_people_with_browsers_are_counted_by_real_services(who):
+def test_people_with_browsers_are_counted_by_real_services(tmp_path, who):
     people = 12
     crowd = {"minimum": people, "target": people}
     invited, questions = who in ("invited", "several"), 3 if who == "several" else 1
@@ -822,7 +822,7 @@ def test_people_with_browsers_are_counted_by_real_services(who):
     if questions > 1:
         asked = (*factories.several().questions, factories.by_groups("by", epsilon=0.1))
         crowd |= {"questions": asked, "epsilon": 2.0}
-    with quick_directory() as directory, live(directory, **crowd) as service:
+    with live(tmp_path, **crowd) as service:
         shuffler, analyzer = service.shuffler_worker(), service.analyzer_worker()
         job = {
             "job": "people",

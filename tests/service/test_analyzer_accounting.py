@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from analyzer_kit import START, forged, make_survey, sealed
+from service_site import START, forged, make_survey, sealed
 from shoal.accounting.devices import People
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.terms import Crowd

@@ -10,11 +10,11 @@ import re
 import httpx
 import pytest
 
-from analyzer_kit import START, Analyzer
 from client_kit import Owner
 from http_kit import serving
 from repository import ROOT
 from running_kit import Asking
+from service_site import START, Analyzer
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.analyzer.results import Results
 from shoal.service.db import tables as common

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from analyzer_kit import START, Analyzer, sealed
+from service_site import START, Analyzer, sealed
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import AnalyzerWorker, Collector
 from shoal.service.analyzer.results import Results
@@ -36,7 +36,7 @@ def others(forks):
     def collect(directory, *points, url=None):
         """How each ended, and what it published; one for every failpoint (None: none)."""
         place = {"directory": str(directory), "url": url}
-        return forks.run("analyzer_kit.collect", *({"point": each, **place} for each in points))
+        return forks.run("service_site.collect", *({"point": each, **place} for each in points))
 
     return collect
 

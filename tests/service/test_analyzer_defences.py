@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
+from factories import DAY
+from service_site import HOUR, START, Analyzer, sealed
 from shoal.cli.collect import problems
 from shoal.errors import RefusedError
 from shoal.sealing import SurveyId

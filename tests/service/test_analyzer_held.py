@@ -9,12 +9,13 @@ import threading
 import numpy as np
 import pytest
 
-from analyzer_kit import START, Analyzer, documents_of, forged
+from service_site import START, Analyzer, documents_of, forged
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.registry import by_name, calibration
 from shoal.service.analyzer import collect
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.ledger import signs_of_forgery
+from shoal.service.clock import ManualClock
 from shoal.service.db.leases import LEASE
 from shoal.service.errors import NotReadyError, UnknownError
 from shoal.service.ops import administration
@@ -181,7 +182,7 @@ def test_a_killed_process_leaves_it_held_once(analyzer, forks, point):
     survey = analyzer.asking()
     analyzer.flood(survey)
     place = {"directory": str(analyzer.directory), "url": None}
-    ended = forks.run("analyzer_kit.collect", {"point": point, **place})
+    ended = forks.run("service_site.collect", {"point": point, **place})
     assert ended == [(-signal.SIGKILL, None)]
     analyzer.clock.advance(LEASE)
     analyzer.collect(survey)
@@ -197,7 +198,7 @@ def test_it_stays_held_for_whoever_comes_after(analyzer):
     survey = analyzer.asking()
     analyzer.flood(survey)
     analyzer.collect(survey)
-    restarted = Analyzer(analyzer.directory, now=START + 100)
+    restarted = Analyzer(analyzer.directory, ManualClock(START + 100))
     restarted.shuffler = analyzer.shuffler
     restarted.shuffler.path(FORGED).with_suffix(".ack").unlink()  # restored from a backup
     assert not restarted.collect(survey)

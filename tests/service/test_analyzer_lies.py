@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from analyzer_kit import sealed
+from service_site import sealed
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import tables as schema
 from shoal.service.analyzer.collect import Collector

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer_kit import forged, sealed
+from service_site import forged, sealed
 from shoal.mechanisms import registry
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.hashing import LocalHashing

@@ -9,9 +9,9 @@ from threading import Event, Thread
 import httpx
 import pytest
 
-from analyzer_kit import START, Analyzer
 from http_kit import dripping
 from running_kit import Service, quick, wait_for
+from service_site import START, Analyzer
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer.collect import AnalyzerWorker

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from analyzer_kit import Analyzer, DirectSource
-from http_kit import serving
+from http_kit import client_of, serving
 from running_kit import wait_for
+from service_site import Analyzer, DirectSource, Shuffler
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
@@ -26,8 +26,6 @@ from shoal.service.errors import (
 from shoal.service.http import outgoing
 from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.opening import Pool
-from shoal.service.survey import Party
-from shuffler_kit import NOW, client_of, made, post
 
 SURVEY = SurveyId(bytes(32))
 BATCH, REQUEST, DIGEST = "11" * 16, "ab" * 16, "cd" * 32
@@ -36,19 +34,14 @@ BATCH, REQUEST, DIGEST = "11" * 16, "ab" * 16, "cd" * 32
 @pytest.fixture
 def parties(tmp_path):
     """An analyzer, and a whole shuffler with a closed batch of fifty people for it."""
-    analyzer = Analyzer(tmp_path / "analyzer", now=NOW)
-    party = Party(url="https://analyzer.example", fingerprint=analyzer.keyring.fingerprint)
-    place = tmp_path / "shuffler"
-    place.mkdir(mode=0o700)
-    shuffler = made(place, analyzer=party)
+    analyzer = Analyzer(tmp_path / "analyzer")
+    name = analyzer.keyring.fingerprint
+    shuffler = Shuffler.alone(tmp_path / "shuffler", analyzer=name)
     survey = shuffler.survey
     analyzer.store.surveys.add(survey)
-    public = analyzer.keyring.list().current(survey.suite, NOW)
-    shuffler.reports_of = lambda count: shuffler.reports(
-        count, analyzer=SimpleNamespace(public=public)
-    )
+    shuffler.analyzer = SimpleNamespace(public=analyzer.key(survey))
     yield analyzer, shuffler
-    shuffler.store.close()
+    shuffler.close()
     analyzer.close()
 
 
@@ -60,9 +53,9 @@ def token_of(shuffler):
 def test_from_device_to_result_over_http(parties):
     analyzer, shuffler = parties
     with serving(shuffler.app()) as url, client_of(url) as client:
-        reports = shuffler.reports_of(50)
-        assert post(client, shuffler, reports + reports[:10]).status_code == 202
-        post(client, shuffler, shuffler.forged(5))
+        reports = shuffler.reports(50)
+        assert shuffler.post(client, reports + reports[:10]).status_code == 202
+        shuffler.post(client, shuffler.forged(5))
         shuffler.work()
         source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
         (offer,) = source.offers()
@@ -83,7 +76,7 @@ def test_from_device_to_result_over_http(parties):
 def test_a_second_analyzer_gets_nothing(parties):
     analyzer, shuffler = parties
     with serving(shuffler.app()) as url, client_of(url) as client:
-        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.post(client, shuffler.reports(50))
         shuffler.work()
         source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
         (offer,) = source.offers()
@@ -110,7 +103,7 @@ def test_a_wrong_token_is_told(parties):
 def test_directly_from_a_store(parties):
     analyzer, shuffler = parties
     with serving(shuffler.app()) as url, client_of(url) as client:
-        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.post(client, shuffler.reports(50))
     shuffler.work()
     source = DirectSource(shuffler.store, shuffler.survey.id)
     assert analyzer.collect(shuffler.survey, source).published
@@ -267,7 +260,7 @@ def test_a_worker_collects_until_it_is_stopped(parties):
         stop = Event()
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
-        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.post(client, shuffler.reports(50))
         shuffler.work()
         wait_for(lambda: analyzer.store.results.survey(shuffler.survey.id).batches)
         stop.set()
@@ -302,7 +295,7 @@ def test_a_worker_goes_on_after_trouble(parties):
 def test_a_worker_keeps_keys_that_waiting_batches_need(parties):
     analyzer, shuffler = parties
     with serving(shuffler.app()) as url, client_of(url) as client:
-        post(client, shuffler, shuffler.reports_of(50))
+        shuffler.post(client, shuffler.reports(50))
     shuffler.work()
     direct = DirectSource(shuffler.store, shuffler.survey.id)
     worker = AnalyzerWorker(

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from analyzer_kit import Analyzer, Offer, documents_of, sealed
+from service_site import Analyzer, documents_of, sealed
 from shoal.errors import RefusedError
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
+from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.decode import Admitted
 from shoal.service.analyzer.ledger import ReleaseDecision, spent
 from shoal.service.analyzer.store import AnalyzerStore

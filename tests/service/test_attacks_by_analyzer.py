@@ -13,7 +13,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.live import DAY, HOUR, Lying, live
+from factories import DAY
+from http_kit import Lying
+from service_site import HOUR, live
 from shoal.sealing import KeyPair
 from shoal.service.client import Keys, Policy, Sent, Settings, seal_many
 from shoal.service.client.client import Client

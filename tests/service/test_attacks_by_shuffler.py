@@ -13,7 +13,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.live import Lying, live
+from http_kit import Lying
+from service_site import live
 from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.tables import RECEIVED
 from shoal.service.batch_file import BatchHeader

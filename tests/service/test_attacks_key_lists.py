@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from service.live import DAY, HOUR, Lying, live
+from factories import DAY
+from http_kit import Lying
+from service_site import HOUR, live
 from shoal.sealing import SUITES
 from shoal.service.client import Queued, Sent, Settings
 from shoal.service.client.errors import KeysRefusedError

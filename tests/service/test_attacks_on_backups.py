@@ -15,9 +15,8 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from analyzer_kit import Analyzer
-from factories import Half
-from service.live import HOUR, START, Lying, counted, live, telling
+from http_kit import Lying
+from service_site import HOUR, START, Analyzer, live, telling
 from shoal.errors import RefusedError
 from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.app import analyzer_app
@@ -26,10 +25,7 @@ from shoal.service.client import Queued, Sent, Settings
 from shoal.service.errors import StoreVersionError, UnreadableError
 from shoal.service.http.server import address, background, listen
 from shoal.service.keyring import Protection
-from shoal.service.ops.backup import back_up
-from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
-from shoal.service.shuffler.app import shuffler_app
 
 MINIMUM = 20
 PEOPLE = 60
@@ -42,26 +38,24 @@ class Parties:
     def __init__(self, service, fronts):
         self.service, self.fronts = service, fronts
 
-    def back_up(self, role, name="backup", **options):
-        half = getattr(self.service, role)
-        home = Home(directory=half.directory, role=role)
-        target = self.service.directory / f"{role}-{name}.tar"
-        return back_up(home, target, clock=self.service.clock, **options).path
+    def back_up(self, role, name=" backup", **options):
+        return self.service.back_up(role, name, **{"waiting": False} | options)
 
     def bring_back(self, role, backup, **options):
         """The party of a backup, in another directory, at its old address."""
-        directory = self.service.directory / f"{role} again"
-        done = restored(backup, directory, clock=self.service.clock, **options)
-        half = Half(role, directory, self.service.clock)
-        self.service.closing.callback(half.close)
-        if role == "shuffler":
-            app = shuffler_app(half.store, half.keyring, clock=self.service.clock)
-        else:
-            app = analyzer_app(half.store, half.keyring, public_results=True)
+        service = self.service
+        service.closing.callback(getattr(service, role).close)
+        options |= {"backup": backup, "directory": service.directory / f"{role} again"}
+        done = service.bring_back(role, **options)
+        half = getattr(service, role)
+        app = (
+            half.app()
+            if role == "shuffler"
+            else analyzer_app(half.store, half.keyring, public_results=True)
+        )
         listening = listen("127.0.0.1", 0)
-        self.service.closing.enter_context(background(app, listening))
+        service.closing.enter_context(background(app, listening))
         self.fronts[role].upstream = address(listening)
-        setattr(self.service, role, half)
         return done
 
     def answer(self, people):
@@ -70,15 +64,7 @@ class Parties:
             self.service.survey, np.array(people), job=f"{len(people)} from {people[0]}"
         )
         assert (sent.delivered, sent.finished) == (len(people), True)
-        self.mix()
-
-    def mix(self):
-        worker = self.service.shuffler_worker()
-        while worker.step():
-            pass
-
-    def collect(self):
-        return self.service.analyzer_worker().collect()[str(self.service.survey.id)]
+        self.service.work()
 
 
 def restored(backup, directory, **options):
@@ -113,8 +99,8 @@ def test_a_restored_shuffler_loses_what_it_says_and_counts_nobody_twice(parties)
     device = service.client("unsure", ONCE)
     assert isinstance(device.report(service.survey, f"answer {MINIMUM - 1}"), Queued)
     parties.fronts["shuffler"].lies.clear()
-    parties.mix()
-    assert len(parties.collect().published) == 1
+    service.work()
+    assert len(service.collect().published) == 1
     told = parties.bring_back("shuffler", backup, waiting="drop")
     assert len(told.dropped) == 1
     assert "is given up, with all reports in it" in str(told.document())
@@ -122,29 +108,29 @@ def test_a_restored_shuffler_loses_what_it_says_and_counts_nobody_twice(parties)
     flushed = device.flush(everything=True)
     assert (flushed.sent, flushed.given_up) == (0, 1)
     assert "may have arrived before" in flushed.reasons[0]
-    parties.mix()
+    service.work()
     parties.answer(range(MINIMUM, 2 * MINIMUM))
-    passed = parties.collect()
+    passed = service.collect()
     assert (len(passed.published), passed.problems) == (1, {})
-    assert counted(service).tolist() == [1.0] * 2 * MINIMUM + [0.0] * (PEOPLE - 2 * MINIMUM)
+    assert service.counted().tolist() == [1.0] * 2 * MINIMUM + [0.0] * (PEOPLE - 2 * MINIMUM)
 
 
 def test_a_batch_that_was_delivered_since_is_offered_again_and_counted_once(parties):
     service = parties.service
     parties.answer(range(MINIMUM))
     backup = parties.back_up("shuffler", waiting=True)  # mixed, and nobody has asked for it
-    (batch,) = parties.collect().published
+    (batch,) = service.collect().published
     first = service.result(batch)
-    parties.mix()
+    service.work()
     parties.bring_back("shuffler", backup, waiting="keep")
     (offered,) = service.shuffler.store.batches.listed(service.survey.id)
     assert (offered.id, offered.state) == (batch, "SHUFFLED")
-    assert not parties.collect()
+    assert not service.collect()
     (known,) = service.shuffler.store.batches.listed(service.survey.id)
     assert known.state == "ACKED"
     assert service.result(batch) == first
-    assert len(service.analyzer.store.ledger.entries(service.survey.id)) == 1
-    assert counted(service).sum() == MINIMUM
+    assert len(service.ledger()) == 1
+    assert service.counted().sum() == MINIMUM
 
 
 INVITED = {"admission": Invited(entitled=PEOPLE, dishonest=0)}
@@ -163,12 +149,12 @@ def test_a_code_that_was_spent_since_counts_once_more_and_no_oftener(parties):
         return device.report(service.survey, "answer 1", invitation=invitation)
 
     assert isinstance(report("before", before), Sent)
-    parties.mix()  # of what has not been gathered a backup has neither report nor code
+    service.work()  # of what has not been gathered a backup has neither report nor code
     backup = parties.back_up("shuffler")
     assert isinstance(report("since", since), Sent)
     assert isinstance(report("since, on another device", since), Queued)
     parties.bring_back("shuffler", backup, waiting="drop")
-    parties.mix()
+    service.work()
     for name, invitation in (("before", before), ("since", since)):
         outcome = report(f"{name}, restored", invitation)
         assert isinstance(outcome, Sent if invitation is since else Queued), outcome
@@ -184,12 +170,12 @@ def test_an_analyzer_restored_before_publication_publishes_the_same_under_one_re
     parties.answer(range(MINIMUM))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Collector, "_open", lambda *_: 1 / 0)
-        parties.collect()
+        service.collect()
     backup = parties.back_up("analyzer")
-    (batch,) = parties.collect().published
+    (batch,) = service.collect().published
     first = service.result(batch)
     parties.bring_back("analyzer", backup)
-    assert parties.collect().published == (batch,)
+    assert service.collect().published == (batch,)
     second = service.result(batch)
     life = second.pop("life")
     assert life["epsilon"] >= first.pop("life")["epsilon"]
@@ -200,7 +186,7 @@ def test_an_analyzer_restored_before_publication_publishes_the_same_under_one_re
         if each.url.path.endswith(batch)
     }
     assert len(asked) == 1
-    assert len(service.analyzer.store.ledger.entries(service.survey.id)) == 1
+    assert len(service.ledger()) == 1
 
 
 @pytest.fixture
@@ -212,7 +198,7 @@ def published_since(tmp_path):
         parties = Parties(service, fronts)
         backup = parties.back_up("analyzer")
         parties.answer([0, 1, 2, 3] * 15)
-        (batch,) = parties.collect().published
+        (batch,) = service.collect().published
         small = service.result(batch)
         parties.bring_back("analyzer", backup)
         yield parties, small
@@ -223,9 +209,9 @@ def test_what_was_published_since_a_backup_stays_in_what_the_survey_cost(publish
     parties, small = published_since
     service = parties.service
     assert service.results() == []
-    assert not parties.collect()  # it is not offered any more
+    assert not service.collect()  # it is not offered any more
     parties.answer([0, 1, 2, 3] * 150)
-    (batch,) = parties.collect().published
+    (batch,) = service.collect().published
     large = service.result(batch)
     assert large["epsilon"] < small["epsilon"] / 2
     base = f"{service.survey.analyzer.url}/v1/surveys/{service.survey.id}"
@@ -244,7 +230,7 @@ def test_what_was_published_since_a_backup_stays_in_what_the_survey_cost(publish
 def test_restoring_twice_is_entered_once(published_since):
     parties, _ = published_since
     service = parties.service
-    again = parties.back_up("analyzer", "again")
+    again = parties.back_up("analyzer", " again")
     shutil.rmtree(service.analyzer.directory)
     parties.bring_back("analyzer", again)
     life = service.analyzer.store.ledger.spent(service.survey.id)
@@ -287,7 +273,7 @@ def made(tmp_path_factory):
     with live(directory / "ours", minimum=MINIMUM) as service:
         parties = Parties(service, {})
         parties.answer([0, 1, 2, 3] * 2)
-        older = parties.back_up("shuffler", "older", waiting=True)
+        older = parties.back_up("shuffler", " older", waiting=True)
         parties.answer([0, 1, 2, 3] * 1)
         newer = parties.back_up("shuffler", waiting=True)
         analyzer = parties.back_up("analyzer")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from service.live import Lying, live
+from http_kit import Lying
+from service_site import live
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.service.client import Abstained, Client, Policy, Queued, Sent, Settings
 from shoal.service.client.errors import PolicyError

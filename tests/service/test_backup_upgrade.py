@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.backup_kit import CROWD, Service
+from service_site import CROWD, Site
 from shoal.service.db import Database
 from shoal.service.db.database import FILE
 from shoal.service.db.files import DiskSpace
@@ -46,49 +46,43 @@ class OldIntake:
         self.database.close()
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_nothing_is_lost_while_the_tables_change_under_the_old_version(
-    tmp_path, request, dialect, next_step
-):
-    service = Service(tmp_path / "service")
+def test_nothing_is_lost_while_the_tables_change_under_the_old_version(tmp_path, url, next_step):
+    site = Site(tmp_path / "service")
     directory = tmp_path / "live"
     directory.mkdir(mode=0o700)
-    url = f"sqlite:///{directory / 'store.sqlite'}"
-    if dialect == "postgresql":
-        url = request.getfixturevalue("postgres_url")
-    old = OldIntake(url, directory, service.clock, next_step.before)
-    old.surveys.add(service.survey)
-    reports = iter(service.reports(3 * CROWD))
+    old = OldIntake(url, directory, site.clock, next_step.before)
+    old.surveys.add(site.survey)
+    reports = iter(site.reports(3 * CROWD))
     stop, acknowledged = threading.Event(), []
 
     def people():
         while not stop.is_set() and (report := next(reports, None)) is not None:
-            assert old.take(service.survey, report) == 1
+            assert old.take(site.survey, report) == 1
             acknowledged.append(report)
 
     for _ in range(CROWD):
         acknowledged.append(next(reports))
-        old.take(service.survey, acknowledged[-1])
+        old.take(site.survey, acknowledged[-1])
     with pytest.raises(StoreVersionError, match="--migrate"):
         Home(directory=directory, role="shuffler", store=url).database()
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(people)
         new = Home(directory=directory, role="shuffler", store=url).database(migrate=True)
-        store = ShufflerStore(new, directory, service.clock, grace=0)
+        store = ShufflerStore(new, directory, site.clock, grace=0)
         (directory / FILE).read_text(encoding="utf-8")
         stop.set()
         working.result(60)
     for report in list(reports)[:3]:  # the old one has not been restarted yet
-        assert old.take(service.survey, report) == 1
+        assert old.take(site.survey, report) == 1
         acknowledged.append(report)
-    assert old.take(service.survey, acknowledged[0]) == 0
+    assert old.take(site.survey, acknowledged[0]) == 0
     old.close()
-    service.shuffler.close()
-    service.shuffler.store, service.shuffler.database = store, new
-    service.open()
-    assert store.reports.tallies(service.survey.id)["opened"] == len(acknowledged)
-    assert service.send(acknowledged) == (0, 0)
-    service.close()
+    site.shuffler.close()
+    site.shuffler.store, site.shuffler.database = store, new
+    site.work()
+    assert store.reports.tallies(site.survey.id)["opened"] == len(acknowledged)
+    assert site.send(acknowledged) == (0, 0)
+    site.close()
 
 
 def test_a_process_of_the_old_version_says_that_it_is_not_ready(tmp_path, monkeypatch):

@@ -9,12 +9,11 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from analyzer_kit import Analyzer
 from http_kit import BYTES
+from service_site import Analyzer, Shuffler
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.db.surveys import Surveys
 from shoal.service.shuffler.batches import ProgressCache
-from shuffler_kit import made
 
 ORIGIN = {"Origin": "https://page.example"}
 ASKING = ORIGIN | {
@@ -42,7 +41,7 @@ class Site:
 
 @pytest.fixture
 def shuffler(tmp_path):
-    found = made(tmp_path)
+    found = Shuffler.alone(tmp_path)
     found.site = Site(found.app(address_rate=1.0, address_burst=1_000_000), found.survey)
     yield found
     found.close()

@@ -13,13 +13,15 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-import shuffler_kit
 from client_kit import DAY, NOW, QUICK, Owner
-from http_kit import serving
+from factories import example
+from http_kit import client_of, serving
 from running_kit import wait_for
 from service.store_contract import migrated_under_load
+from service_site import Shuffler
 from shoal.sealing import KeyPair
 from shoal.service.client import AsyncClient, Policy, Sent
+from shoal.service.clock import ManualClock
 from shoal.service.db import Database
 from shoal.service.db.key_lists import MOST_CONTRADICTIONS, KeyLists
 from shoal.service.keyring import ContradictionError, KeyList, KeyListError
@@ -30,7 +32,6 @@ from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Party
-from shuffler_kit import client_of, post
 
 PEOPLE = 12
 
@@ -67,7 +68,7 @@ def analyzer():
 
 @pytest.fixture
 def shuffler(tmp_path, analyzer):
-    made = shuffler_kit.made(tmp_path / "shuffler", analyzer=analyzer.party)
+    made = Shuffler.alone(tmp_path / "shuffler", analyzer=analyzer.party)
     yield made
     made.close()
 
@@ -299,16 +300,14 @@ def test_evidence_does_not_fill_the_disk(shuffler, analyzer, fetcher):
     assert len(shuffler.store.key_lists.contradictions()) == MOST_CONTRADICTIONS
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_of_two_that_come_at_once_one_counts(store_urls, kind, tmp_path):
+def test_of_two_that_come_at_once_one_counts(url, tmp_path):
     """Two workers are shown different lists of one moment: all devices still get one of them."""
     owner = Owner("analyzer")
     document, _ = personal(owner)
-    databases = [Database(store_urls[kind], timeout=60) for _ in range(2)]
+    databases = [Database(url, timeout=60) for _ in range(2)]
     databases[0].migrate("shuffler")
     stores = [
-        ShufflerStore(each, tmp_path, shuffler_kit.ManualClock(NOW))
-        for number, each in enumerate(databases)
+        ShufflerStore(each, tmp_path, ManualClock(NOW)) for number, each in enumerate(databases)
     ]
 
     def keep(store, data):
@@ -429,7 +428,7 @@ def test_an_analyzer_that_hangs_holds_nothing_up(shuffler, analyzer, fetcher):
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
         assert hanging.wait(60)
-        assert post(client, shuffler, shuffler.reports(3)).status_code == 202
+        assert shuffler.post(client, shuffler.reports(3)).status_code == 202
         wait_for(lambda: shuffler.tallies().get("opened"))
         stop.set()
         thread.join(60)
@@ -453,12 +452,10 @@ def test_a_running_worker_has_the_list_soon(shuffler, analyzer, fetcher):
 # ---------------------------------------------------------------------------- older tables
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer, next_step):
+def test_a_live_shuffler_gets_its_tables(url, analyzer, next_step):
     """A process of the version before goes on taking reports in while the tables are made."""
-    database = Database(store_urls[kind], timeout=60)
-    other = Database(store_urls[kind], timeout=60)
-    survey = shuffler_kit.survey_of("a" * 64, analyzer=analyzer.party)
+    database, other = Database(url, timeout=60), Database(url, timeout=60)
+    survey = example(analyzer=analyzer.party)
     taken = migrated_under_load(database, other, survey, begin=next_step.before)
     database.require("shuffler")
     copies = KeyLists(database)
@@ -470,10 +467,9 @@ def test_a_live_shuffler_gets_its_tables(store_urls, kind, analyzer, next_step):
     other.close()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_analyzers_older_copies_give_way(store_urls, kind):
+def test_an_analyzers_older_copies_give_way(url):
     owner = Owner("shuffler")
-    database = Database(store_urls[kind])
+    database = Database(url)
     database.migrate("analyzer")
     with database.write() as connection:
         insert = sa.text("INSERT INTO copies (fingerprint, document) VALUES (:name, :document)")

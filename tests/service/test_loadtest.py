@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import command_kit
 from repository import ROOT, benchmark, environment
-from service.live import live
+from service_site import live
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.grid import Duchi
 from shoal.service.clock import system_clock

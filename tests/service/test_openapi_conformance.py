@@ -21,10 +21,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import http_kit
-import shuffler_kit
-from analyzer_kit import Analyzer
 from client_kit import Owner
 from http_kit import serving
+from service_site import Analyzer, Shuffler
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.keyring.key_list import unverified
 from shoal.service.survey import Party
@@ -69,7 +68,7 @@ def shuffler(directory):
     """The address of a shuffler that has a batch, and parts of requests that exist there."""
     owner = Owner("analyzer", number=3)  # as the kit seals for
     party = Party(url="https://analyzer.example", fingerprint=owner.fingerprint)
-    made = shuffler_kit.made(directory, analyzer=party)
+    made = Shuffler.alone(directory, analyzer=party)
     made.store.key_lists.keep(unverified(owner.document()))
     made.receive(made.reports(40))
     made.work()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-import shuffler_kit
 from client_kit import DAY, NOW, Owner
+from service_site import Shuffler
 from shoal.service.keyring import ContradictionError, KeyList
 from shoal.service.keyring.key_list import FUTURE_TOLERANCE, unverified
 from shoal.service.ops.facts import copy_figures, copy_findings
@@ -16,7 +18,7 @@ from shoal.service.survey import Party
 @pytest.fixture
 def shuffler(tmp_path):
     party = Party(url="https://analyzer.example", fingerprint=Owner("analyzer").fingerprint)
-    made = shuffler_kit.made(tmp_path / "shuffler", analyzer=party)
+    made = Shuffler.alone(tmp_path / "shuffler", analyzer=party)
     yield made
     made.close()
 
@@ -37,12 +39,7 @@ def test_a_copy_that_is_lacking_or_has_ended_is_a_warning(shuffler):
     shuffler.store.key_lists.keep(unverified(Owner("analyzer").document()))
     states, ready, figures = told(shuffler)
     assert (states, ready.state, figures) == ([State.OK], State.OK, [0, 0])
-    survey = shuffler_kit.survey_of(
-        shuffler.keyring.fingerprint,
-        name="long",
-        analyzer=shuffler.survey.analyzer,
-        not_after=NOW + 500 * DAY,
-    )
+    survey = replace(shuffler.survey, name="long", not_after=NOW + 500 * DAY)
     shuffler.store.surveys.add(survey)
     states, ready, figures = told(shuffler, NOW + 301 * DAY)
     assert (states, ready.state, figures) == ([State.WARN], State.WARN, [1, 0])

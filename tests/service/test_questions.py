@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import shuffler_kit
-from analyzer_kit import START, Analyzer, DirectSource, sealed_apart
 from factories import SHUFFLER, several
-from service.live import Batchwise, free_sealing, live, quick_directory
+from peers_kit import free_sealing
+from service_site import START, Analyzer, Batchwise, DirectSource, Shuffler, live, sealed_apart
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.registry import protocol
@@ -24,7 +23,6 @@ from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Choice
 from shoal.sealing import KeyPair, MalformedError, NotOpenableError, canonical
 from shoal.service.admission import Invited, Open, OpenFraction
-from shoal.service.batch_file import BatchFile
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.errors import ClientError
 from shoal.service.client.randomize import table_values, values_of
@@ -231,33 +229,27 @@ def test_a_message_opens_in_its_own_section_only():
 # ------------------------------------------------------------------------------------ the shuffler
 
 
-def test_sections_come_out_in_orders_that_have_nothing_to_do_with_each_other(monkeypatch):
+def test_sections_come_out_in_orders_that_have_nothing_to_do_with_each_other(tmp_path, monkeypatch):
     free_sealing(monkeypatch)
-    few = 8
-    with quick_directory() as directory:
-        devices = (RandomizedResponse(k=250, epsilon=1.0),) * 2
-        asked = several(devices).questions
-        service = Batchwise(directory, few, questions=asked, admission=Open(dishonest=0), epsilon=9)
-        for crowd in range(CROWDS):
-            keys = service.keys(crowd)
-            rows = (np.full((1, 1), person, dtype=np.uint8) for person in range(few))
-            service.receive(
-                service.wire.seal(row, row, analyzer=keys.analyzer, shuffler=keys.shuffler)
-                for row in rows
-            )
-        while service.worker.step():
-            pass
-        orders = []
-        for path in (service.half.directory / "batches").glob("*.batch"):
-            batch = BatchFile.read(path.read_bytes())
-            pair = service.analyzers[batch.header.key]
-            orders.append(
-                [
-                    [section.open_record(one, pair)[0] for one in section.split(bytes(body))]
-                    for section, body in zip(service.wire.sections, batch.sections, strict=True)
-                ]
-            )
-        service.half.close()
+    few, orders = 8, []
+    asked = several((RandomizedResponse(k=250, epsilon=1.0),) * 2).questions
+    service = Batchwise(tmp_path, few, questions=asked, admission=Open(dishonest=0), epsilon=9)
+    for crowd in range(CROWDS):
+        keys = service.keys(crowd)
+        rows = (np.full((1, 1), person, dtype=np.uint8) for person in range(few))
+        service.receive(
+            service.wire.seal(row, row, analyzer=keys.analyzer, shuffler=keys.shuffler)
+            for row in rows
+        )
+    for batch in service.files():
+        pair = service.analyzers[batch.header.key]
+        orders.append(
+            [
+                [section.open_record(one, pair)[0] for one in section.split(bytes(body))]
+                for section, body in zip(service.wire.sections, batch.sections, strict=True)
+            ]
+        )
+    service.close()
     assert len(orders) == CROWDS
     first, second = np.array(orders).transpose(1, 0, 2)
     for order in (first, second):  # each by itself is uniform
@@ -279,13 +271,13 @@ def test_from_sealed_reports_to_one_result(
     urls = {"shuffler": store_urls[kind], "analyzer": f"sqlite:///{tmp_path / 'other.sqlite'}"}
     if kind == "postgresql":
         urls["analyzer"] = another_postgres_url
-    analyzer = Analyzer(tmp_path / "analyzer", url=urls["analyzer"], now=shuffler_kit.NOW)
+    analyzer = Analyzer(tmp_path / "analyzer", url=urls["analyzer"])
     second = RandomizedResponse(k=2, epsilon=1.0)
     if kind == "sqlite":  # hundreds of slots each, which are not sealed for real as the others are
         free_sealing(monkeypatch)
         second = protocol("near-central").calibrated(n=50, epsilon=2.0, delta=1e-6)
     devices = (TWICE[0], second)
-    shuffler = shuffler_kit.made(
+    shuffler = Shuffler.alone(
         tmp_path / "shuffler",
         url=urls["shuffler"],
         questions=several(devices).questions,
@@ -329,7 +321,7 @@ def test_from_sealed_reports_to_one_result(
 
 
 def test_a_worker_that_dies_between_sections_leaves_nothing_half_written(tmp_path, monkeypatch):
-    shuffler = shuffler_kit.made(
+    shuffler = Shuffler.alone(
         tmp_path,
         questions=several(TWICE).questions,
         admission=Open(dishonest=0),

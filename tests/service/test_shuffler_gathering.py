@@ -1,6 +1,10 @@
 """After a gathering nothing on the disk tells the order or the time of what came."""
 
 from __future__ import annotations
+import fcntl
+import signal
+from shoal.service.db.tags import add_tags
+from shoal.service.opening import tags_of
 
 import subprocess
 import sys
@@ -13,46 +17,36 @@ import pytest
 import sqlalchemy as sa
 
 from repository import ROOT, environment
+from service_site import Shuffler
 from shoal.errors import InvalidArgumentError
 from shoal.service.db.database import Database
 from shoal.service.opening import Pool
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, Arrival
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shuffler_kit import made
 
 KIB = 1024
 
 
-class Steady:
+@pytest.fixture
+def steady():
     """A clock that nobody sets, in our hands."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
+    return ManualClock(0)
 
 
 def worker_of(shuffler, steady, **pace):
-    return ShufflerWorker(
-        shuffler.store,
-        shuffler.keyring,
-        Pool(0),
-        shuffler.clock,
-        pace=Pace(**{"upkeep": 3600} | pace),
-        monotonic=steady,
-    )
+    return shuffler.worker(monotonic=steady, **{"gather": GATHER, "upkeep": 3600} | pace)
 
 
-def gathered(worker, steps=3):
-    for _ in range(steps):
-        while worker.step():
-            pass
+def gathered(*workers, steps=3):
+    for worker in workers:
+        for _ in range(steps):
+            until_idle(worker)
 
 
 def tag(report):
-    return sha256(report).digest()[:16]
+    (found,) = tags_of(report, len(report))
+    return found
 
 
 def contents(directory):
@@ -77,7 +71,7 @@ def twins(tmp_path):
     pair = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        pair.append((made(tmp_path / name, minimum=2000, target=4000), tmp_path / name))
+        pair.append((Shuffler.alone(tmp_path / name, minimum=2000, target=4000), tmp_path / name))
     yield pair
     for shuffler, _ in pair:
         shuffler.close()
@@ -85,9 +79,8 @@ def twins(tmp_path):
 
 def noise(shuffler, count, seed=7):
     """Different bytes of the right length, version and key."""
-    rows = np.random.default_rng(seed).integers(0, 256, (count, shuffler.wire.report_bytes))
-    rows[:, 0], rows[:, 1] = 1, 0
-    return [row.astype(np.uint8).tobytes() for row in rows]
+    body, size = shuffler.forged(count, seed=seed), shuffler.wire.report_bytes
+    return [body[start : start + size] for start in range(0, len(body), size)]
 
 
 def moved(shuffler, reports, schedule, then=lambda: None):
@@ -160,7 +153,7 @@ def test_no_file_changed_last_when_a_report_came(twins):
 
 
 def test_postgresql_keeps_tags_in_an_order_of_their_own(tmp_path, postgres_url):
-    shuffler = made(tmp_path, url=postgres_url, minimum=2000, target=4000)
+    shuffler = Shuffler.alone(tmp_path, url=postgres_url, minimum=2000, target=4000)
     reports = noise(shuffler, 2400, seed=5)
     moved(shuffler, reports, [range(start, start + 12) for start in range(0, 2400, 12)])
     with shuffler.database.read() as connection:
@@ -182,8 +175,7 @@ def test_postgresql_keeps_tags_in_an_order_of_their_own(tmp_path, postgres_url):
 # When
 
 
-def test_a_trickle_is_opened_together(shuffler, tmp_path):
-    steady = Steady()
+def test_a_trickle_is_opened_together(shuffler, steady, tmp_path):
     worker = worker_of(shuffler, steady, gather=60)
     parts, size = [], shuffler.wire.opened_bytes
     for report in shuffler.reports(12):
@@ -195,8 +187,7 @@ def test_a_trickle_is_opened_together(shuffler, tmp_path):
     assert shuffler.tallies() == {"opened": 10}
 
 
-def test_many_are_opened_at_once_and_the_rest_waits_for_its_own_time(shuffler):
-    steady = Steady()
+def test_many_are_opened_at_once_and_the_rest_waits_for_its_own_time(shuffler, steady):
     worker = worker_of(shuffler, steady, gather=60, gather_reports=8, reports=8)
     reports = shuffler.reports(11)
     for report in reports[:7]:
@@ -215,25 +206,21 @@ def test_many_are_opened_at_once_and_the_rest_waits_for_its_own_time(shuffler):
     assert shuffler.tallies()["opened"] == 11
 
 
-def test_reports_of_another_worker_s_gathering_do_not_hurry_those_that_follow(shuffler):
-    steady = Steady()
+def test_reports_of_another_worker_s_gathering_do_not_hurry_those_that_follow(shuffler, steady):
     mine, other = (worker_of(shuffler, steady, gather=60) for _ in range(2))
     reports = shuffler.reports(2)
     shuffler.receive(reports[0])
-    for worker in (mine, other):
-        gathered(worker)
+    gathered(mine, other)
     steady.now = 60
     gathered(other)
     assert shuffler.tallies() == {"opened": 1}
     shuffler.receive(reports[1])
-    for worker in (mine, other):
-        gathered(worker)
+    gathered(mine, other)
     assert shuffler.tallies() == {"opened": 1}
 
 
-def test_a_batch_that_can_close_does(shuffler):
+def test_a_batch_that_can_close_does(shuffler, steady):
     """The target is 40, the minimum 20, and the greatest age an hour."""
-    steady = Steady()
     worker = worker_of(shuffler, steady)
     reports = shuffler.reports(105)
     shuffler.receive(reports[:39])
@@ -258,10 +245,10 @@ def test_a_batch_that_can_close_does(shuffler):
     assert shuffler.tallies()["opened"] == 63
 
 
-def aged_with_some_that_wait(shuffler):
-    steady = Steady()
-    worker = worker_of(shuffler, steady)
-    reports = shuffler.reports(30)
+@pytest.fixture
+def aged(shuffler, steady):
+    """A worker of a shuffler whose open batch is old, while more reports wait."""
+    worker, reports = worker_of(shuffler, steady), shuffler.reports(30)
     shuffler.receive(reports[:25])
     gathered(worker)
     steady.now += GATHER
@@ -271,13 +258,13 @@ def aged_with_some_that_wait(shuffler):
     return worker
 
 
-def test_a_worker_gathers_what_waits_before_it_closes_a_batch(shuffler):
-    gathered(aged_with_some_that_wait(shuffler))
+def test_a_worker_gathers_what_waits_before_it_closes_a_batch(shuffler, aged):
+    gathered(aged)
     assert shuffler.released() == [30]
 
 
+@pytest.mark.usefixtures("aged")
 def test_nobody_holds_a_batch_open_by_sending_on_and_on(shuffler):
-    aged_with_some_that_wait(shuffler)
     assert [each.state for each in shuffler.store.batches.advance()] == ["SEALED"]
 
 
@@ -285,28 +272,25 @@ def test_what_was_tried_before_is_tried_at_once(shuffler):
     shuffler.receive(shuffler.reports(3))
     assert shuffler.store.reports.claim(100, 5).count == 3  # by somebody who died
     shuffler.clock.advance(6)
-    gathered(worker_of(shuffler, Steady()))
+    gathered(worker_of(shuffler, steady))
     assert shuffler.tallies() == {"opened": 3}
 
 
 def test_the_pace_of_gathering():
     assert (Pace().gather, Pace().gather_reports) == (GATHER, GATHER_REPORTS) == (600, 1000)
-    for wrong in ({"gather": -1}, {"gather_reports": 0}):
-        with pytest.raises(InvalidArgumentError):
-            Pace(**wrong)
 
 
 # What is in the way
 
 
-def test_a_segment_that_others_refer_to_is_overwritten(shuffler, tmp_path):
+def test_a_segment_that_others_refer_to_is_overwritten(shuffler, steady, tmp_path):
     reports = shuffler.reports(6)
-    steady = Steady()
     shuffler.receive(reports[:3])
     worker = worker_of(shuffler, steady, gather=60)
     gathered(worker)
     steady.now = 60
-    other = made_survey(shuffler)
+    other = replace(shuffler.survey, name="another")
+    shuffler.store.surveys.add(other)
     shuffler.store.reports.receive([Arrival(other.id, 0, b"".join(noise(shuffler, 2)))])
     gathered(worker)
     assert shuffler.tallies() == {"opened": 3}
@@ -316,19 +300,9 @@ def test_a_segment_that_others_refer_to_is_overwritten(shuffler, tmp_path):
     assert data[3 * size :] == b"".join(noise(shuffler, 2))
 
 
-def made_survey(shuffler):
-    from shuffler_kit import survey_of
-
-    other = survey_of(shuffler.keyring.fingerprint, name="another")
-    shuffler.store.surveys.add(other)
-    return other
-
-
 def test_a_locked_segment_is_erased_at_a_later_step(shuffler, tmp_path):
-    import fcntl
-
     shuffler.receive(shuffler.reports(3))
-    worker = worker_of(shuffler, Steady(), gather=0)
+    worker = worker_of(shuffler, steady, gather=0)
     (segment,) = (tmp_path / "segments").iterdir()
     with segment.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -340,8 +314,7 @@ def test_a_locked_segment_is_erased_at_a_later_step(shuffler, tmp_path):
     assert not list((tmp_path / "segments").iterdir())
 
 
-def test_a_reader_delays_the_checkpoint_and_no_more(shuffler, tmp_path):
-    steady = Steady()
+def test_a_reader_delays_the_checkpoint_and_no_more(shuffler, steady, tmp_path):
     shuffler.receive(shuffler.reports(3))
     worker = worker_of(shuffler, steady, gather=0)
     log = tmp_path / "store.sqlite-wal"
@@ -356,32 +329,12 @@ def test_a_reader_delays_the_checkpoint_and_no_more(shuffler, tmp_path):
     other.close()
 
 
-DIE = """
-import sys
-from pathlib import Path
-from shoal.service.clock import ManualClock
-from shoal.service.db import Database
-from shoal.service.keyring import Keyring, Protection
-from shoal.service.opening import Pool
-from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
-directory, now = Path(sys.argv[1]), int(sys.argv[2])
-clock = ManualClock(now)
-store = ShufflerStore(Database(f"sqlite:///{directory / 'store.sqlite'}"), directory, clock)
-ring = Keyring.open(directory / "keys", protection=Protection.none(), clock=clock)
-ShufflerWorker(store, ring, Pool(0), clock, pace=Pace(gather=0)).step()
-"""
-
-
-def test_a_worker_killed_before_it_erases_loses_and_doubles_nothing(shuffler, tmp_path):
+def test_a_worker_killed_before_it_erases_loses_and_doubles_nothing(shuffler, tmp_path, forks):
     reports = shuffler.reports(25)
     shuffler.receive(reports)
-    variables = environment() | {
-        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
-        "SHOAL_FAILPOINT": "opening.after-commit",
-    }
-    words = [sys.executable, "-c", DIE, str(tmp_path), str(shuffler.clock())]
-    assert subprocess.run(words, env=variables, check=False).returncode == -9
+    asked = {"directory": str(tmp_path), "url": None, "now": shuffler.clock()}
+    ended = forks.run("service_site.work", asked | {"point": "opening.after-commit"})
+    assert ended == [(-signal.SIGKILL, None)]
     assert shuffler.tallies() == {"opened": 25}
     assert list((tmp_path / "segments").iterdir())
     assert shuffler.receive(reports) == 0
@@ -397,7 +350,7 @@ def test_a_worker_killed_before_it_erases_loses_and_doubles_nothing(shuffler, tm
 
 def test_a_tag_that_is_moved_meanwhile_is_still_a_duplicate(tmp_path, postgres_url):
     """The intake waits for the worker's transaction, and sees the tag where it is then."""
-    shuffler = made(tmp_path, url=postgres_url)
+    shuffler = Shuffler.alone(tmp_path, url=postgres_url)
     reports = shuffler.reports(3)
     shuffler.receive(reports)
     claim = shuffler.store.reports.claim(100, 60)
@@ -409,8 +362,6 @@ def test_a_tag_that_is_moved_meanwhile_is_still_a_duplicate(tmp_path, postgres_u
         intake.start()
         time.sleep(0.5)
         assert not receipts, "it waits"
-        from shoal.service.db.tags import add_tags
-
         add_tags(connection, 1, claim.key, tags)
     intake.join(30)
     assert receipts == [0]
@@ -420,7 +371,7 @@ def test_a_tag_that_is_moved_meanwhile_is_still_a_duplicate(tmp_path, postgres_u
 
 
 def test_a_moved_tag_that_is_rolled_back_still_waits(tmp_path, postgres_url):
-    shuffler = made(tmp_path, url=postgres_url)
+    shuffler = Shuffler.alone(tmp_path, url=postgres_url)
     (report,) = shuffler.reports(1)
     shuffler.receive(report)
     claim = shuffler.store.reports.claim(100, 60)

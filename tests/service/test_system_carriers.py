@@ -9,7 +9,8 @@ import pytest
 
 import shoal
 from factories import example
-from service.live import free_sealing, live, quick_directory
+from peers_kit import free_sealing
+from service_site import Shuffler, live, until_idle
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.randomness import simulated
 from shoal.sealing import SUITES, KeyPair, NotOpenableError, canonical
@@ -24,7 +25,6 @@ from shoal.service.opening import Pool
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.survey import Survey
 from shoal.service.wire import Wire
-from shuffler_kit import made
 
 PEOPLE = 200
 DEVICE = CarrierHistogram(
@@ -62,8 +62,8 @@ def messages(batch, wire, pair):
 
 
 @pytest.fixture
-def service():
-    with quick_directory() as directory, live(directory, **OPEN) as made:
+def service(tmp_path):
+    with live(tmp_path, **OPEN) as made:
         yield made
 
 
@@ -88,8 +88,7 @@ def test_from_devices_to_a_result(service):
     assert {len(report) for report in reports} == {wire.report_bytes}
     assert len(set(sent.sizes.tolist())) > 2  # though some are of many messages
     assert service.post(reports[1:]).status_code == 202
-    worker = service.shuffler_worker()
-    worked(worker)
+    service.work()
     batch = mixed(service)
     assert batch.header.reports == PEOPLE
     assert batch.header.records == sum(survey.records(PEOPLE))
@@ -121,7 +120,7 @@ def test_how_many_records_a_batch_has_does_not_depend_on_what_was_drawn(service)
     for seed in (1, 2, 3):
         reports, envelopes = sealed(survey, keys, seed)
         service.post(reports)
-        worked(worker)
+        until_idle(worker)
         told = sorted(each for each in envelopes.messages.tolist() if each != nothing)
         sent[tuple(told)] = int(envelopes.sizes.sum())
     pair = service.analyzer.keyring.pair(keys.analyzer.number)
@@ -141,8 +140,7 @@ def test_more_messages_than_any_honest_crowd_sends_are_filled_up_to_a_multiple(s
     rows[:, 0, 0] = ANSWERS
     sealing = {"analyzer": keys.analyzer, "shuffler": keys.shuffler}
     service.post([service.wire.seal(row, **sealing) for row in rows])
-    worker = service.shuffler_worker()
-    worked(worker)
+    service.work()
     assert mixed(service).header.records == 2 * full
     (passed,) = service.analyzer_worker().collect().values()
     assert passed.problems == {}
@@ -158,11 +156,6 @@ def test_an_analyzer_refuses_a_batch_of_another_number_of_records():
     assert [records for records in taken if taken[records]] == [full, 2 * full]
 
 
-def worked(worker):
-    while worker.step():
-        pass
-
-
 @pytest.mark.usefixtures("light")
 def test_what_cannot_be_filled_or_mixed_waits_and_leaves_no_file(service, monkeypatch):
     reports, _ = sealed(service.survey, service.keys())
@@ -170,7 +163,7 @@ def test_what_cannot_be_filled_or_mixed_waits_and_leaves_no_file(service, monkey
     worker, batches = service.shuffler_worker(retry=1), service.shuffler.store.batches
     with monkeypatch.context() as patched:  # the analyzer's list of keys has not come yet
         patched.setattr(KeyLists, "public_key", lambda *_: None)
-        worked(worker)
+        until_idle(worker)
     assert not list(batches.files_directory.iterdir())
 
     def fails(*_, **__):
@@ -180,10 +173,10 @@ def test_what_cannot_be_filled_or_mixed_waits_and_leaves_no_file(service, monkey
     service.clock.advance(5)
     with monkeypatch.context() as patched:
         patched.setattr(worker_module, "mix_records", fails)
-        worked(worker)
+        until_idle(worker)
     assert not list(batches.files_directory.iterdir())
     service.clock.advance(5)
-    worked(worker)
+    until_idle(worker)
     assert mixed(service).header.records == sum(service.survey.records(PEOPLE))
 
 
@@ -202,11 +195,11 @@ def test_what_a_killed_worker_leaves_is_garbage(service, monkeypatch):
         patched.setattr("shoal.service.failpoints.reached", dies)
         patched.setattr("shoal.service.shuffler.worker.files.remove", lambda _: 0)
         with pytest.raises(KeyboardInterrupt):
-            worked(worker)
+            until_idle(worker)
     left = {path.suffix for path in batches.files_directory.iterdir()}
     assert left == {".draft", ".filling"}
     service.clock.advance(3600)
-    worked(worker)
+    until_idle(worker)
     service.shuffler.store.garbage.collect()
     assert {path.suffix for path in batches.files_directory.iterdir()} == {".batch"}
     assert mixed(service).header.records == sum(service.survey.records(PEOPLE))
@@ -215,7 +208,7 @@ def test_what_a_killed_worker_leaves_is_garbage(service, monkeypatch):
 @pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_either_database_keeps_how_many_reports_there_are(kind, store_urls, tmp_path, monkeypatch):
-    shuffler = made(tmp_path / "shuffler", url=store_urls[kind], **OPEN)
+    shuffler = Shuffler.alone(tmp_path / "shuffler", url=store_urls[kind], **OPEN)
     monkeypatch.setattr(KeyLists, "public_key", lambda *_: shuffler.analyzer.public)
     key = shuffler.keyring.list().current(shuffler.survey.suite, shuffler.clock())
     reports, sent = sealed(shuffler.survey, Keys(shuffler.analyzer.public, key))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.live import free_sealing, live, quick_directory
+from peers_kit import free_sealing
+from service_site import live
 from shoal.randomness import simulated
 from shoal.service.client import seal_many
 from shoal.values import Counts
@@ -54,11 +55,11 @@ def collected(service, crowd, batches, seed, shuffler, analyzer):
     return passed.published
 
 
-def coverage(rounds):
+def coverage(tmp_path, rounds):
     """How often each answer of each crowd was covered, of how many times; and the exact chance."""
     hits, crowd_of = np.zeros((len(CROWDS), 4), dtype=np.int64), {}
     survey = {"local_epsilon": LOCAL_EPSILON, "minimum": PEOPLE, "target": PEOPLE}
-    with quick_directory() as directory, live(directory, **survey) as service:
+    with live(tmp_path, **survey) as service:
         shuffler, analyzer = service.shuffler_worker(), service.analyzer_worker()
         for seed in range(rounds):
             which = seed % len(CROWDS)
@@ -90,20 +91,20 @@ def check(hits, exact, batches):
         assert law[seen:].sum() > tail, (hits, exact)
 
 
-def test_intervals_cover_as_often_as_they_should(monkeypatch):
+def test_intervals_cover_as_often_as_they_should(tmp_path, monkeypatch):
     free_sealing(monkeypatch)
     rounds = 4
-    hits, exact = coverage(rounds)
+    hits, exact = coverage(tmp_path, rounds)
     assert exact.min() >= 0.95
     assert exact.mean() <= 0.98
     check(hits, exact, TOGETHER * rounds // len(CROWDS))
 
 
 @pytest.mark.slow
-def test_intervals_cover_over_three_thousand_batches(monkeypatch):
+def test_intervals_cover_over_three_thousand_batches(tmp_path, monkeypatch):
     free_sealing(monkeypatch)
     rounds = 168
-    hits, exact = coverage(rounds)
+    hits, exact = coverage(tmp_path, rounds)
     batches = TOGETHER * rounds
     assert batches >= 3000
     check(hits, exact, batches // len(CROWDS))

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 import load_kit
 from running_kit import wait_for
+from service_site import Shuffler
 from shoal.service.shuffler import tables as schema
-from shuffler_kit import made
 
 FORGED, ROUNDS = 10_000, 5  # so many that other memory of the process is small beside them
 FLOOD = 100_000
@@ -29,7 +29,7 @@ def rows(shuffler, table):
 
 def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
     """Every round has honest people in it, in the same bodies; memory is that of one round."""
-    shuffler = made(tmp_path, minimum=20, target=ROUNDS * 8)
+    shuffler = Shuffler.alone(tmp_path, minimum=20, target=ROUNDS * 8)
     honest = shuffler.reports(ROUNDS * 8)
     size = shuffler.wire.report_bytes
     worker = shuffler.worker()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer_kit import documents_of
+from service_site import documents_of
 from service.simulation.kills import (
     CLIENTS,
     EVERYBODY,

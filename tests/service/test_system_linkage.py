@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.live import Batchwise, free_sealing, quick_directory
+from peers_kit import free_sealing
+from service_site import Batchwise
 from shoal.service import opening
-from shoal.service.batch_file import BatchFile
 from shoal.service.shuffler import reports
 from shoal.service.shuffler import worker as worker_module
 from shoal.service.shuffler.mixing import mix_records
@@ -25,45 +25,33 @@ SMALLEST_P = 1e-7
 @pytest.fixture
 def quick(monkeypatch):
     free_sealing(monkeypatch)
-    with quick_directory() as directory:
-        yield directory
 
 
-class Watched:
+class Watched(Batchwise):
     """A shuffler, and what somebody knows who saw every report come in."""
 
     def __init__(self, directory, people):
-        self.service = Batchwise(directory, people)
+        super().__init__(directory, people)
         self.arrived = {}
 
     def send(self, people, crowd=0, at_once=1):
         """People arrive one after the other, so many in each request."""
-        service = self.service
-        keys, message = service.keys(crowd), bytes(service.wire.sections[0].message_bytes)
-        reports = []
+        keys, (section,) = self.keys(crowd), self.wire.sections
+        reports, message = [], bytes(section.message_bytes)
         for place in range(people):
-            record = service.wire.sections[0].inner.seal(message, keys.analyzer)
+            record = section.inner.seal(message, keys.analyzer)
             self.arrived[record] = place
-            reports.append(service.wire.outer.seal(record, keys.shuffler))
+            reports.append(self.wire.outer.seal(record, keys.shuffler))
         for start in range(0, people, at_once):
-            service.receive(reports[start : start + at_once])
+            self.receive(reports[start : start + at_once])
 
-    def released(self):
+    def order(self):
         """For every batch, the places of arrival in the order of release."""
-        while self.service.worker.step():
-            pass
-        found = []
-        for path in (self.service.half.directory / "batches").glob("*.batch"):
-            records = self.service.wire.sections[0].split(
-                bytes(BatchFile.read(path.read_bytes()).body)
-            )
-            found.append(np.array([self.arrived.pop(record) for record in records]))
-            path.unlink()
+        (section,) = self.wire.sections
+        batches = (section.split(bytes(batch.body)) for batch in self.files())
+        found = [np.array([self.arrived.pop(record) for record in batch]) for batch in batches]
         assert not self.arrived
         return found
-
-    def close(self):
-        self.service.close()
 
 
 def table_of(rows):
@@ -102,11 +90,12 @@ def check_tau(order):
     assert abs(found) < 5.4 * sigma  # once in 15 million
 
 
-def test_a_large_batch_is_not_linked_to_its_arrivals(quick):
+@pytest.mark.usefixtures("quick")
+def test_a_large_batch_is_not_linked_to_its_arrivals(tmp_path):
     people = 20_000
-    watched = Watched(quick, people)
+    watched = Watched(tmp_path, people)
     watched.send(people, at_once=250)
-    (order,) = watched.released()
+    (order,) = watched.order()
     assert sorted(order) == [*range(people)]
     check_tau(order)
     check_uniform(table_of(groups_of(order)))
@@ -114,20 +103,22 @@ def test_a_large_batch_is_not_linked_to_its_arrivals(quick):
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(80, marks=pytest.mark.slow)])
-def test_small_batches_are_not_linked_to_their_arrivals(quick, rounds):
+@pytest.mark.usefixtures("quick")
+def test_small_batches_are_not_linked_to_their_arrivals(tmp_path, rounds):
     """Ten people a batch, in three requests; the slow one has twenty thousand batches."""
-    watched, found = Watched(quick, FEW), []
+    watched, found = Watched(tmp_path, FEW), []
     for _ in range(rounds):
         for crowd in range(250):
             watched.send(FEW, crowd, at_once=4)
-        found += watched.released()
+        found += watched.order()
     assert len(found) == 250 * rounds
     rows = np.array(found)
     check_uniform(table_of(rows))
     watched.close()
 
 
-def test_the_check_finds_an_order_that_is_kept(quick, monkeypatch):
+@pytest.mark.usefixtures("quick")
+def test_the_check_finds_an_order_that_is_kept(tmp_path, monkeypatch):
     """Reports are mixed when they are opened, as a part and when a batch closes: here, never.
 
     Those of one request: a worker takes requests in an order that means nothing, too.
@@ -146,9 +137,9 @@ def test_the_check_finds_an_order_that_is_kept(quick, monkeypatch):
         lambda *given, **named: original(*given, **named, randomness=Kept()),
     )
     people = 1000
-    watched = Watched(quick, people)
+    watched = Watched(tmp_path, people)
     watched.send(people, at_once=people)
-    (order,) = watched.released()
+    (order,) = watched.order()
     with pytest.raises(AssertionError):
         check_tau(order)
     with pytest.raises(AssertionError):

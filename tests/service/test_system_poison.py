@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from http_kit import BYTES
-from service.live import live
+from service_site import live
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.response import HadamardResponse, RandomizedResponse
 from shoal.randomness import simulated

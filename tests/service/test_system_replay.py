@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyzer_kit import counts_of, documents_of, sealed
 from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
+from service_site import counts_of, documents_of, sealed
 from shoal.randomness import simulated
 from shoal.service.client import Keys
 from shoal.service.client.randomize import seal as seal_messages

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.live import DAY, HOUR, live, quick_directory
-from shoal.mechanisms.response import RandomizedResponse
+from factories import DAY
+from service_site import HOUR, live, telling
 from shoal.service.batch_file import BatchFile
 from shoal.service.client import Queued, Settings
 from shoal.service.client.protocol import NoResponse, Request
@@ -24,19 +24,11 @@ STEP = 44 * HOUR
 STEPS = 28
 SETTINGS = Settings(tries=5, wait=0.01, longest_wait=0.02)
 EVERYBODY = DEVICES * PEOPLE * STEPS
-NOISE = 30.0  # a message is the answer itself, but for a chance of k e^-30
 
 
 @pytest.fixture
-def service():
-    changes = {
-        "k": EVERYBODY,
-        "device": RandomizedResponse(k=EVERYBODY, epsilon=NOISE),
-        "local_epsilon": NOISE,
-        "minimum": 2,
-        "target": 8,
-    }
-    with quick_directory() as directory, live(directory, **changes) as found:
+def service(tmp_path):
+    with live(tmp_path, **telling(EVERYBODY, minimum=2, target=8)) as found:
         yield found
 
 

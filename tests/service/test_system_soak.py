@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 import http_kit
 import load_kit
+from factories import DAY
 from http_kit import BYTES
 from running_kit import Asking, Service, opened, quick, reports, wait_for
 from shoal.service.clock import system_clock
@@ -23,7 +24,6 @@ from shoal.service.db import Database
 from shoal.service.ops.up import Embedded
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.store import ShufflerStore
-from shuffler_kit import DAY
 
 SECONDS = int(os.environ.get("SHOAL_SOAK_SECONDS", "1800"))
 RATE = float(os.environ.get("SHOAL_SOAK_RATE", "2000"))

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from pyspark import cloudpickle
 
-from analyzer_kit import START, Analyzer, Shuffler, counts_of, forged, sealed, sealed_apart
 from factories import several
+from service_site import START, Analyzer, BatchFiles, counts_of, forged, sealed, sealed_apart
 from shoal.errors import EngineError
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.response import RandomizedResponse
@@ -263,7 +263,7 @@ def test_a_million_records(session, analyzer, tmp_path):
     survey = analyzer.asking(minimum=200)
     analyzer.send(survey, np.arange(1_000_000) % 3)
     here = Analyzer(tmp_path / "local")
-    here.keyring, here.shuffler = analyzer.keyring, Shuffler(tmp_path / "copy")
+    here.keyring, here.shuffler = analyzer.keyring, BatchFiles(tmp_path / "copy")
     here.store.surveys.add(survey)
     (batch,) = (path for path in analyzer.shuffler.directory.glob("*.batch"))
     here.shuffler.path(batch.stem).hardlink_to(batch)

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collection_kit import collection
 from repository import environment
+from service_site import collection
 from shoal.engines import spark_session
 from shoal.engines.files import Files
 from shoal.errors import EngineError, InvalidArgumentError

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 import dashboard_kit
-from analyzer_kit import DAY, START, Analyzer
+from factories import DAY
 from http_kit import serving
+from service_site import START, Analyzer
 from shoal.explain.text import factor, up
 from shoal.mechanisms.dummies import UniformDummies
 from shoal.mechanisms.grid import Duchi
@@ -220,7 +221,7 @@ def test_numbers_have_their_bounds_and_many_answers_a_field_to_search(client, an
 
 
 def test_a_survey_that_is_over_or_has_not_begun_says_so(client, analyzer):
-    for moved, said in ((31 * DAY, "ended on 14 December 2023, 22:13"), (-DAY, "has not begun")):
+    for moved, said in ((31 * DAY, "ended on 14 February 2027, 08:00"), (-DAY, "has not begun")):
         analyzer.clock.advance(moved)
         try:
             read = page(client, analyzer.plain)

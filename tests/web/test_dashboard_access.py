@@ -8,8 +8,9 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from analyzer_kit import DAY, HOUR, Analyzer
 from dashboard_kit import Page, dashboard_of, login, shown
+from factories import DAY
+from service_site import HOUR, Analyzer
 from shoal.service.errors import NotAuthorizedError
 from shoal.service.http.limits import Limits
 from shoal.service.http.problems import ProblemError

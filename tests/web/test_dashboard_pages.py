@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from analyzer_kit import DAY, HOUR, START, Analyzer, sealed
 from dashboard_kit import Page, dashboard_of, login, shown
+from factories import DAY
+from service_site import HOUR, START, Analyzer, sealed
 from shoal.explain.text import measured, up
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.response import RandomizedResponse

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer_kit import Analyzer
 from dashboard_kit import Page, client_of, dashboard_of, login, shown
 from http_kit import serving
-from service.live import live
+from service_site import Analyzer, live
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app
 from shoal.service.client import seal_many
 from shoal.service.http.limits import Limits

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from starlette.routing import Route
 
-from analyzer_kit import HOUR, Analyzer
 from dashboard_kit import login, shown
+from service_site import HOUR, Analyzer
 from shoal.service.analyzer.app import AnalyzerPages, analyzer_app, no_pages
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock

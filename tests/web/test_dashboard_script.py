@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from analyzer_kit import DAY, Analyzer
 from browser_kit import PATIENCE, PHONE, built_scripts, chromium
 from dashboard_kit import shown
+from factories import DAY
+from service_site import Analyzer
 from shoal.mechanisms.response import RandomizedResponse
 
 FIRST, SECOND, THIRD = "11" * 16, "22" * 16, "33" * 16

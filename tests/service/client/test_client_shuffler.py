@@ -6,8 +6,8 @@ import asyncio
 
 import httpx
 
-import shuffler_kit
 from client_kit import QUICK, Owner
+from service_site import Shuffler
 from shoal.randomness import simulated
 from shoal.service.client import AsyncClient, Policy, Sent
 from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
@@ -59,9 +59,7 @@ async def _at_once(_seconds):
 def test_everybody_is_in_the_batch_once(tmp_path):
     analyzer = Owner("analyzer")
     party = Party(url="https://analyzer.example", fingerprint=analyzer.fingerprint)
-    shuffler = shuffler_kit.made(
-        tmp_path / "shuffler", minimum=PEOPLE, target=PEOPLE, analyzer=party
-    )
+    shuffler = Shuffler.alone(tmp_path / "shuffler", minimum=PEOPLE, target=PEOPLE, analyzer=party)
     shown = httpx.MockTransport(lambda _request: httpx.Response(200, content=analyzer.document()))
     assert KeyListFetcher(shuffler.store, shuffler.clock, transport=shown).step() == 1
     transport = Lossy(shuffler.app())

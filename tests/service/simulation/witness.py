@@ -14,7 +14,7 @@ from hashlib import sha256
 import numpy as np
 import sqlalchemy as sa
 
-from analyzer_kit import counts_of, documents_of
+from service_site import counts_of, documents_of
 from shoal.service.analyzer.tables import PUBLISHED, REFUSED
 from shoal.service.batch_file import BatchFile
 from shoal.service.shuffler import tables as schema
