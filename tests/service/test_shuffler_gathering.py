@@ -1,29 +1,25 @@
 """After a gathering nothing on the disk tells the order or the time of what came."""
 
 from __future__ import annotations
+
 import fcntl
 import signal
-from shoal.service.db.tags import add_tags
-from shoal.service.opening import tags_of
-
-import subprocess
-import sys
 import threading
 import time
-from hashlib import sha256
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from repository import ROOT, environment
-from service_site import Shuffler
-from shoal.errors import InvalidArgumentError
+from service_site import Shuffler, until_idle
+from shoal.service.clock import ManualClock
 from shoal.service.db.database import Database
-from shoal.service.opening import Pool
+from shoal.service.db.tags import add_tags
+from shoal.service.opening import tags_of
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, Arrival
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.shuffler.worker import Pace
 
 KIB = 1024
 
@@ -268,7 +264,7 @@ def test_nobody_holds_a_batch_open_by_sending_on_and_on(shuffler):
     assert [each.state for each in shuffler.store.batches.advance()] == ["SEALED"]
 
 
-def test_what_was_tried_before_is_tried_at_once(shuffler):
+def test_what_was_tried_before_is_tried_at_once(shuffler, steady):
     shuffler.receive(shuffler.reports(3))
     assert shuffler.store.reports.claim(100, 5).count == 3  # by somebody who died
     shuffler.clock.advance(6)
@@ -300,7 +296,7 @@ def test_a_segment_that_others_refer_to_is_overwritten(shuffler, steady, tmp_pat
     assert data[3 * size :] == b"".join(noise(shuffler, 2))
 
 
-def test_a_locked_segment_is_erased_at_a_later_step(shuffler, tmp_path):
+def test_a_locked_segment_is_erased_at_a_later_step(shuffler, steady, tmp_path):
     shuffler.receive(shuffler.reports(3))
     worker = worker_of(shuffler, steady, gather=0)
     (segment,) = (tmp_path / "segments").iterdir()

@@ -272,7 +272,14 @@ def test_keys_that_cannot_be_changed_here_do_not_stop_the_work(shuffler, monkeyp
     assert "keys_not_kept" in caplog.messages
 
 
-WRONG = [("reports", 0), ("lease", 0), ("pause", 0), ("upkeep", -1), ("gather", -1), ("gather_reports", 0)]
+WRONG = [
+    ("reports", 0),
+    ("lease", 0),
+    ("pause", 0),
+    ("upkeep", -1),
+    ("gather", -1),
+    ("gather_reports", 0),
+]
 
 
 @pytest.mark.parametrize("wrong", [{name: value} for name, value in WRONG])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from service_site import documents_of
 from service.simulation.kills import (
     CLIENTS,
     EVERYBODY,
@@ -21,6 +20,7 @@ from service.simulation.kills import (
 )
 from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, World
+from service_site import documents_of
 from shoal.service.analyzer.collection import Opened
 from shoal.service.failpoints import NAMES
 
