@@ -87,32 +87,25 @@ def allowed(runs, level=0.95):
     return int(stats.binom.isf(RARE, runs, 1 - level))
 
 
-def check_coverage(device, data, runs):
+@pytest.mark.parametrize(
+    ("n", "epsilon", "runs"),
+    [
+        (10, 1.0, 60),
+        (10, 8.0, 60),
+        *(
+            pytest.param(n, epsilon, 200, marks=pytest.mark.slow)
+            for n in (10, 30, 100, 1000)
+            for epsilon in (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", [*NUMBERS, *VECTORS])
+def test_limits_cover(name, n, epsilon, runs):
     """Every data set by itself, and all of them together: each may be missed as often."""
+    device, data = made(name, n=n, epsilon=epsilon), (number_data, vector_data)[name in VECTORS](n)
     missed = {kind: misses(device, values, runs) for kind, values in data.items()}
     assert {kind: m.max() for kind, m in missed.items() if m.max() > allowed(runs)} == {}
     assert (sum(missed.values()) <= allowed(runs * len(missed))).all()
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
-@pytest.mark.parametrize("name", NUMBERS)
-def test_limits_of_ten_numbers_cover(name, epsilon):
-    check_coverage(made(name, n=10, epsilon=epsilon), number_data(10), runs=60)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
-@pytest.mark.parametrize("name", VECTORS)
-def test_limits_of_ten_vectors_cover(name, epsilon):
-    check_coverage(made(name, n=10, epsilon=epsilon), vector_data(10), runs=60)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-@pytest.mark.parametrize("n", [10, 30, 100, 1000])
-@pytest.mark.parametrize("name", [*NUMBERS, *VECTORS])
-def test_limits_cover(name, n, epsilon):
-    data = number_data(n) if name in NUMBERS else vector_data(n)
-    check_coverage(made(name, n=n, epsilon=epsilon), data, runs=200)
 
 
 @pytest.mark.parametrize(
@@ -216,9 +209,18 @@ def spread_width(device, messages):
     return 2 * Z * device.step * math.sqrt(min(max(variance, least), most) / n)
 
 
-def check_width(name, epsilon, runs, n=10_000):
+@pytest.mark.parametrize(
+    ("epsilon", "runs"),
+    [
+        (1.0, 4),
+        (6.0, 4),
+        *(pytest.param(each, 20, marks=pytest.mark.slow) for each in (0.2, 0.5, 2.0, 4.0, 5.0)),
+    ],
+)
+@pytest.mark.parametrize("name", registry.names("numbers", "vectors", local=True))
+def test_limits_are_hardly_wider_than_normal_ones_where_those_hold(name, epsilon, runs):
+    n, source = 10_000, randomness.simulated(3)
     device = made(name, n=n, epsilon=epsilon)
-    source = randomness.simulated(3)
     for kind, values in (number_data if name in NUMBERS else vector_data)(n).items():
         mine, normal = 0.0, 0.0
         for _ in range(runs):
@@ -226,19 +228,6 @@ def check_width(name, epsilon, runs, n=10_000):
             low, high = device.estimate(Batch(messages)).interval()
             mine, normal = mine + (np.asarray(high) - low), normal + spread_width(device, messages)
         assert (mine <= WIDER * normal).all(), kind
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 6.0])
-@pytest.mark.parametrize("name", registry.names("numbers", "vectors", local=True))
-def test_limits_are_hardly_wider_than_normal_ones_where_those_hold(name, epsilon):
-    check_width(name, epsilon, runs=4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.2, 0.5, 2.0, 4.0, 5.0])
-@pytest.mark.parametrize("name", registry.names("numbers", "vectors", local=True))
-def test_limits_are_hardly_wider_than_normal_ones(name, epsilon):
-    check_width(name, epsilon, runs=20)
 
 
 def test_vectors_up_to_a_norm_have_limits_of_their_own_size():

@@ -14,18 +14,12 @@ import pytest
 from scipy import stats
 
 import shoal
+from outcomes import power
 from shoal.mechanisms.carriers import CarrierHistogram
 from shoal.values import Counts
 
 LEVELS = (0.5, 0.8, 0.95, 0.99, 0.999)
 ROUNDING = 1e-12
-
-
-def power(law, number):
-    whole = np.ones(1)
-    for _ in range(number):
-        whole = np.convolve(whole, law)
-    return whole
 
 
 def is_direct(device, size):
@@ -116,9 +110,16 @@ def settings(number, seed, most=60):
         yield n, k, epsilon, size, int(draw.choice([0, 1, n - 1, n, draw.integers(0, n + 1)]))
 
 
+@pytest.mark.parametrize(
+    ("number", "seed", "most"),
+    [
+        (120, 3, 12),
+        *(pytest.param(300, seed, 60, marks=pytest.mark.slow) for seed in range(10)),
+    ],
+)
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_ranges_of_few_people_are_covered_at_every_level(kind):
-    for n, k, epsilon, size, people in settings(120, seed=3, most=12):
+def test_ranges_of_few_people_are_covered_at_every_level(kind, number, seed, most):
+    for n, k, epsilon, size, people in settings(number, seed, most):
         if kind is shoal.SubsetSelection and k > 101:
             continue
         missed = max(supported_misses(kind, n, k, epsilon, size, people))
@@ -138,17 +139,6 @@ def test_ranges_of_few_people_are_covered_at_every_level(kind):
 def test_ranges_that_nearly_everybody_is_in_are_covered(n, k, epsilon, size, people):
     """Estimates above 1 are likely here, and had the error of 1."""
     assert max(supported_misses(shoal.RandomizedResponse, n, k, epsilon, size, people)) <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("kind", list(KINDS))
-def test_ranges_of_few_people_are_covered_in_many_settings(kind, seed):
-    for n, k, epsilon, size, people in settings(300, seed):
-        if kind is shoal.SubsetSelection and k > 101:
-            continue
-        missed = max(supported_misses(kind, n, k, epsilon, size, people))
-        assert missed <= 1, (n, k, epsilon, size, people)
 
 
 def test_ranges_among_dummies_are_covered():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import shoal
+from outcomes import holding
 from shoal.accounting.noise.near_central_histogram import CountLaw
 from shoal.engines.columns import table
 from shoal.errors import InvalidArgumentError
@@ -51,12 +52,23 @@ def test_a_tree_solves_least_squares_among_counts_of_all_people(bins, depth, non
     assert tree.variance(weights) == pytest.approx(expected, abs=1e-8)
 
 
-def held(repetitions, bins, depth, rate, seed):
-    """How often limits of a bin, the curve, a quantile and a range hold."""
-    generator, k = np.random.default_rng(seed), bins + 1
+@pytest.mark.parametrize(
+    ("repetitions", "bins", "depth", "rate"),
+    [
+        (150, 12, 2, 0.5),
+        *(
+            pytest.param(4000, *each, marks=pytest.mark.slow)
+            for each in ((4, 2, 1.5), (12, 2, 0.5), (30, 3, 0.2))
+        ),
+    ],
+)
+def test_limits_of_a_tree_hold_as_often_as_they_say(repetitions, bins, depth, rate):
+    """Those of a bin, and of what is made of several."""
+    generator, k = np.random.default_rng(3), bins + 1
     law = Difference(CountLaw.geometric(rate))
     tree = Tree.of(bins, k, group_sizes(bins, depth), [law.variance] * depth)
-    line, counted = Edges.of(bins, (0, bins - 1), n=1), np.zeros(5)
+    line, held = Edges.of(bins, (0, bins - 1), n=1), np.zeros(5)
+    estimator = shoal.RandomizedResponse(k=k, epsilon=1).estimator
     for _ in range(repetitions):
         values = generator.choice(k, 500, p=generator.dirichlet(np.full(k, 0.5)))
         values[0] = 0
@@ -66,34 +78,11 @@ def held(repetitions, bins, depth, rate, seed):
             noise = generator.geometric(-math.expm1(-rate), (2, of.max() + 1))
             counts.append(np.bincount(of, weights=true) + noise[0] - noise[1])
         estimate = TreeEstimate.from_levels(tree, counts, [law] * depth, n=500)
-        found = Distribution(
-            line, estimate, estimator=shoal.RandomizedResponse(k=k, epsilon=1).estimator
-        )
-        at = generator.integers(bins)
-        low, high = estimate.interval()
-        counted[0] += low[at] <= true[at] / 500 <= high[at]
-        sums = np.cumsum(true[:bins]) / 500
-        curve = found.cumulative(simultaneous=True)
-        counted[1] += bool(((curve.low <= sums) & (sums <= curve.high)).all())
-        point = found.cumulative()
-        counted[2] += point.low[at] <= sums[at] <= point.high[at]
-        own = np.sort(values[values < bins])
-        quantile = found.quantile(0.4)
-        counted[3] += quantile.low <= own[math.ceil(0.4 * own.size) - 1] <= quantile.high
-        first, last = np.sort(generator.integers(0, bins, 2)).tolist()
-        total = found.range(first, last)
-        counted[4] += total.low <= true[first : last + 1].sum() / 500 <= total.high
-    return counted
-
-
-def test_limits_of_a_tree_hold_as_often_as_they_say():
-    assert (held(150, 12, 2, 0.5, 3) >= binom.ppf(1e-8, 150, 0.95)).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("bins", "depth", "rate"), [(4, 2, 1.5), (12, 2, 0.5), (30, 3, 0.2)])
-def test_limits_of_a_tree_hold_as_often_as_they_say_in_many_collections(bins, depth, rate):
-    assert (held(4000, bins, depth, rate, 5) >= binom.ppf(1e-8, 4000, 0.95)).all()
+        (low, high), at = estimate.interval(), generator.integers(bins)
+        found = Distribution(line, estimate, estimator=estimator)
+        own = low[at] <= true[at] / 500 <= high[at]
+        held += np.append(own, holding(found, values, bins, generator))
+    assert (held >= binom.ppf(1e-8, repetitions, 0.95)).all()
 
 
 SIZE = 1 << 14
