@@ -40,25 +40,6 @@ class BitProtocolContract(AnswerProtocolContract):
         spread = float(sent.sizes.std()) / n**0.5
         assert abs(sent.sizes.mean() - protocol.messages) <= 5.5 * spread + 1e-9
 
-    def test_envelopes_survive_the_wire_and_are_of_one_length(self):
-        protocol = self.calibrated(2000, 1.0, 1e-6)
-        sent = protocol.randomize(np.arange(2000) % 2, randomness=randomness.simulated(5))
-        rows = protocol.encode(sent)
-        assert rows.shape == (2000, protocol.envelope_bytes)
-        assert protocol.envelope_bytes == protocol.slots * protocol.message_bytes
-        back = protocol.decode(rows)
-        assert np.array_equal(back.messages, sent.messages)
-        assert np.array_equal(back.sizes, sent.sizes)
-
-    def test_counts_add_up(self):
-        protocol = self.calibrated(2000, 1.0, 1e-6)
-        first = protocol.randomize(np.arange(70) % 2, randomness=randomness.simulated(1))
-        second = protocol.randomize(np.arange(30) % 2, randomness=randomness.simulated(2))
-        together = protocol.tally(first) + protocol.tally(second)
-        both = np.concatenate([first.messages, second.messages])
-        assert np.array_equal(together.cells, protocol.cells(both))
-        assert together.n == 100
-
     def test_one_dishonest_person_adds_no_more_than_said(self):
         protocol = self.calibrated(5000, 1.0, 1e-6)
         honest = protocol.randomize(np.zeros(5000, dtype=int), randomness=randomness.simulated(3))

@@ -65,23 +65,6 @@ class CategoryContract:
                 seen = np.bincount(columns, minlength=table.shape[1])
                 assert stats.chisquare(seen, n * table[answer]).pvalue > RARE
 
-    def test_secure_randomness_is_the_default_and_does_not_repeat(self):
-        randomizer = self.make(5, 0.5)
-        values = np.zeros(2000, dtype=int)
-        first, second = randomizer.randomize(values), randomizer.randomize(values)
-        assert not np.array_equal(first, second)
-
-    def test_messages_survive_the_wire(self):
-        for k in (*self.small, 300):
-            randomizer = self.make(k, 1.0)
-            values = np.arange(k).repeat(3)
-            messages = randomizer.randomize(values, randomness=randomness.simulated(5))
-            rows = randomizer.encode(messages)
-            assert rows.dtype == np.uint8
-            assert rows.shape == (len(values), randomizer.message_bytes)
-            assert np.array_equal(randomizer.decode(rows), messages)
-            assert randomizer.message_bits <= 8 * randomizer.message_bytes + 1e-9
-
     @pytest.mark.parametrize("epsilon", EPSILONS)
     def test_everybody_on_one_answer_is_estimated_as_one(self, epsilon):
         k, n = 10, 40_000
@@ -122,19 +105,6 @@ class CategoryContract:
         assert squares / runs == pytest.approx(predicted, rel=0.1)
         assert claimed / runs == pytest.approx(predicted, rel=0.1)
 
-    def test_counts_add_up(self):
-        randomizer = self.make(10, 1.0)
-        messages = randomizer.randomize(np.arange(10).repeat(7), randomness=randomness.simulated(1))
-        whole = randomizer.tally(messages)
-        parts = randomizer.tally(messages[:30]) + randomizer.tally(messages[30:])
-        assert np.array_equal(whole.cells, parts.cells)
-        assert whole.n == parts.n == 70
-
-    @pytest.mark.parametrize("values", [[-1], [10], [0.5], [[0]], ["a"]])
-    def test_what_is_no_answer_is_refused(self, values):
-        with pytest.raises(shoal.InvalidArgumentError):
-            self.make(10, 1.0).randomize(values)
-
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
     def test_what_is_no_epsilon_is_refused(self, epsilon):
         with pytest.raises(shoal.InvalidArgumentError):
@@ -144,16 +114,3 @@ class CategoryContract:
     def test_what_is_no_number_of_answers_is_refused(self, k):
         with pytest.raises(shoal.InvalidArgumentError):
             self.make(k, 1.0)
-
-    def test_an_empty_batch_is_refused(self):
-        randomizer = self.make(10, 1.0)
-        nothing = randomizer.randomize(np.zeros(0, dtype=int))
-        with pytest.raises(shoal.InvalidArgumentError, match="at least one report"):
-            randomizer.estimate(Batch(nothing))
-
-    def test_it_is_a_frozen_value_that_holds_no_data(self):
-        randomizer = self.make(10, 1.0)
-        assert randomizer == self.make(10, 1.0)
-        assert hash(randomizer) == hash(self.make(10, 1.0))
-        with pytest.raises(AttributeError):
-            randomizer.epsilon = 2.0

@@ -164,40 +164,6 @@ class NumberContract:
         assert wide.estimate(counts).mean == pytest.approx(unit.estimate(counts).mean * 40 - 10)
         assert wide.variance(n=3) == pytest.approx(1600 * unit.variance(n=3))
 
-    def test_messages_survive_the_wire(self):
-        for randomizer in (self.coarse(1.0), self.make(1.0)):
-            values = np.linspace(randomizer.low, randomizer.high, 500)
-            messages = randomizer.randomize(values, randomness=randomness.simulated(5))
-            rows = randomizer.encode(messages)
-            assert rows.dtype == np.uint8
-            assert rows.shape == (500, randomizer.message_bytes)
-            assert np.array_equal(randomizer.decode(rows), messages)
-            assert 2**randomizer.message_bits == pytest.approx(randomizer.outputs)
-            assert randomizer.message_bits <= 8 * randomizer.message_bytes
-
-    def test_what_no_device_can_have_sent_is_refused(self):
-        randomizer = self.coarse(1.0)
-        with pytest.raises(InvalidArgumentError):
-            randomizer.decode(np.array([[randomizer.outputs]], dtype=np.uint8))
-        with pytest.raises(InvalidArgumentError):
-            randomizer.tally(np.array([randomizer.outputs]))
-
-    def test_counts_add_up(self):
-        randomizer = self.make(1.0)
-        messages = randomizer.randomize(np.linspace(-2, 3, 70), randomness=randomness.simulated(1))
-        parts = randomizer.tally(messages[:30]) + randomizer.tally(messages[30:])
-        assert randomizer.estimate(parts) == randomizer.estimate(Batch(messages))
-
-    def test_secure_randomness_is_the_default_and_does_not_repeat(self):
-        randomizer = self.make(0.5)
-        values = np.zeros(2000)
-        assert not np.array_equal(randomizer.randomize(values), randomizer.randomize(values))
-
-    @pytest.mark.parametrize("values", [[-2.01], [3.01], [math.nan], [[0.0]], 0.0])
-    def test_what_is_no_number_within_bounds_is_refused(self, values):
-        with pytest.raises(InvalidArgumentError):
-            self.make(1.0).randomize(values)
-
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 31.0, 1e-18])
     def test_what_is_no_epsilon_is_refused(self, epsilon):
         with pytest.raises(InvalidArgumentError):
@@ -207,15 +173,3 @@ class NumberContract:
     def test_what_are_no_bounds_is_refused(self, bounds):
         with pytest.raises(InvalidArgumentError):
             self.make(1.0, low=bounds[0], high=bounds[1])
-
-    def test_an_empty_batch_is_refused(self):
-        randomizer = self.make(1.0)
-        with pytest.raises(InvalidArgumentError, match="at least one report"):
-            randomizer.estimate(Batch(randomizer.randomize(np.zeros(0))))
-
-    def test_it_is_a_frozen_value(self):
-        randomizer = self.make(1.0)
-        assert randomizer == self.make(1.0)
-        assert hash(randomizer) == hash(self.make(1.0))
-        with pytest.raises(AttributeError):
-            randomizer.epsilon = 2.0

@@ -145,22 +145,6 @@ def test_coordinates_are_normal_and_independent():
     assert np.abs(correlation).max() < 6 / math.sqrt(n)
 
 
-def test_messages_survive_the_wire_and_counts_add_up():
-    values = np.tile([1.0, 1.0, -1.0], (50, 1))
-    messages = NOISE.randomize(values, randomness=randomness.simulated(2))
-    rows = NOISE.encode(messages)
-    assert rows.shape == (50, NOISE.message_bytes) == (50, 12)
-    assert np.array_equal(NOISE.decode(rows), messages)
-    assert NOISE.codec.admissible(rows).all()
-    parts = NOISE.tally(messages[:20]) + NOISE.tally(messages[20:])
-    assert np.array_equal(NOISE.estimate(parts).mean, NOISE.estimate(Batch(messages)).mean)
-    beyond = np.full((1, 3), 2**31 - 1, dtype=">i4").view(np.uint8)
-    assert not NOISE.codec.admissible(beyond).any()
-    for wrong in (beyond, rows[:, :4]):
-        with pytest.raises(InvalidArgumentError):
-            NOISE.decode(wrong)
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -175,12 +159,6 @@ def test_messages_survive_the_wire_and_counts_add_up():
 def test_what_is_no_noise_is_refused(parameters):
     with pytest.raises(InvalidArgumentError):
         GaussianVectors(**parameters)
-
-
-@pytest.mark.parametrize("values", [[[2.1, 0, 0]], [[1.0, 1.0]], [[math.nan, 0, 0]], [1.0, 0, 0]])
-def test_what_is_no_vector_within_the_norm_is_refused(values):
-    with pytest.raises(InvalidArgumentError):
-        NOISE.randomize(values)
 
 
 def test_the_guarantee_says_what_a_report_has_by_itself():

@@ -133,20 +133,6 @@ def test_partitions_and_coins_are_independent_of_each_other():
         assert abs(follows - 1 / symbols) < 6 * math.sqrt(1 / symbols / 4000)
 
 
-def test_messages_survive_the_wire():
-    device = made(k=1000, symbols=100, partitions=7)
-    messages = device.randomize(np.arange(1000), randomness=randomness.simulated(3))
-    rows = device.encode(messages)
-    assert rows.shape == (1000, device.message_bytes) == (1000, 2)
-    assert np.array_equal(device.decode(rows), messages)
-
-
-def test_secure_randomness_is_the_default():
-    device = made()
-    values = np.zeros(500, dtype=int)
-    assert not np.array_equal(device.randomize(values), device.randomize(values))
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -162,15 +148,3 @@ def test_secure_randomness_is_the_default():
 def test_what_is_no_device_is_refused(wrong):
     with pytest.raises(shoal.InvalidArgumentError):
         made(**wrong)
-
-
-@pytest.mark.parametrize("values", [[-1], [6], [0.5], [[0]]])
-def test_what_is_no_answer_is_refused(values):
-    with pytest.raises(shoal.InvalidArgumentError):
-        made().randomize(values)
-
-
-def test_it_is_a_frozen_value():
-    assert made() == made()
-    assert hash(made()) == hash(made())
-    assert made() != made(coins=2)

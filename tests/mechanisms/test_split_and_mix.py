@@ -18,11 +18,10 @@ from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTargetError
 from shoal.intervals.estimates import LaplaceNoise, MeanEstimate
-from shoal.mechanisms import registry
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import RareCount
 from shoal.mechanisms.split_and_mix import SplitAndMixSum
-from shoal.values import Batch, Counts, Envelopes
+from shoal.values import Batch, Counts
 
 TARGETS = ((0.5, 1e-6), (1.0, 1e-6), (1.2, 1e-9), (2.0, 1e-4), (4.0, 1e-6))
 
@@ -363,38 +362,6 @@ class TestPrivacy:
         assert math.isinf(make().local_epsilon)
 
 
-class TestTheWire:
-    @pytest.mark.parametrize("bits", [14, 24, 41, 62])
-    def test_envelopes_survive_it_and_are_of_one_length(self, bits):
-        protocol = plain(bits=bits, shares=5)
-        sent = protocol.randomize(np.arange(90), randomness=randomness.simulated(1))
-        rows = protocol.encode(sent)
-        assert rows.shape == (90, protocol.envelope_bytes) == (90, 5 * -(-bits // 8))
-        back = protocol.decode(rows)
-        assert np.array_equal(back.messages, sent.messages)
-        assert np.array_equal(back.sizes, sent.sizes)
-        assert protocol.messages == protocol.slots == 5
-        assert protocol.message_bits == bits
-
-    def test_what_no_device_sends_is_refused(self):
-        protocol = plain(bits=14)
-        rows = protocol.encode(protocol.randomize([1, 2]))
-        with pytest.raises(InvalidArgumentError, match="bytes"):
-            protocol.decode(rows[:, 1:])
-        with pytest.raises(InvalidArgumentError, match="below"):
-            protocol.decode(np.full_like(rows, 255))
-        with pytest.raises(InvalidArgumentError):
-            protocol.cells(np.array([1 << 14]))
-        with pytest.raises(InvalidArgumentError, match="3 messages"):
-            protocol.encode(Envelopes(np.zeros(4, dtype=np.int64), np.array([4])))
-
-    def test_a_batch_must_say_how_many_people_sent_it(self):
-        with pytest.raises(InvalidArgumentError, match="how many people"):
-            plain().estimate(Batch(np.zeros(3, dtype=np.int64)))
-        with pytest.raises(InvalidArgumentError, match="at least one report"):
-            plain().estimate(Batch(np.zeros(0, dtype=np.int64), 0))
-
-
 class TestArguments:
     def test_a_sum_that_needs_more_than_62_bits_is_refused(self):
         with pytest.raises(InvalidArgumentError, match="fewer levels"):
@@ -410,11 +377,6 @@ class TestArguments:
     def test_a_delta_below_what_the_sampler_lacks_is_refused(self):
         with pytest.raises(UnreachableTargetError):
             make(delta=1e-14)
-
-    @pytest.mark.parametrize("values", [[-2.01], [3.01], [math.nan], [[0.0]], 0.0])
-    def test_what_is_no_number_within_bounds_is_refused(self, values):
-        with pytest.raises(InvalidArgumentError):
-            make().randomize(values)
 
     @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
     def test_what_is_no_target_is_refused(self, wrong):
@@ -439,23 +401,6 @@ class TestArguments:
     def test_what_is_no_protocol_is_refused(self, wrong):
         with pytest.raises(InvalidArgumentError):
             plain(**wrong)
-
-    def test_secure_randomness_is_the_default_and_does_not_repeat(self):
-        values = np.zeros(20)
-        assert not np.array_equal(
-            plain().randomize(values).messages, plain().randomize(values).messages
-        )
-
-    def test_it_is_a_frozen_value_that_holds_no_data(self):
-        protocol = make()
-        assert protocol == make()
-        assert hash(protocol) == hash(make())
-        with pytest.raises(AttributeError):
-            protocol.levels = 3
-
-    @pytest.mark.parametrize("protocol", [plain(), plain(epsilon=0.5)])
-    def test_its_description_makes_it_again(self, protocol):
-        assert registry.restored(protocol.described()) == protocol
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(100.0, 1), (90.0, 3), (60.0, 10**6)])

@@ -14,7 +14,6 @@ import shoal
 from shoal import randomness
 from shoal.accounting.noise.split import split_security
 from shoal.errors import InvalidArgumentError, OutOfRegimeError
-from shoal.mechanisms import registry
 from shoal.mechanisms.split_and_mix import SplitAndMixVectors
 from shoal.values import Batch, Counts
 
@@ -184,32 +183,6 @@ def test_a_dishonest_person_moves_a_sum_anywhere_plausible():
         moved(high + 1)
 
 
-def test_counts_add_up():
-    protocol = make()
-    first = protocol.randomize(crowd(30, 5, 2.0), randomness=randomness.simulated(1))
-    second = protocol.randomize(crowd(20, 5, 2.0), randomness=randomness.simulated(2))
-    together = protocol.tally(first) + protocol.tally(second)
-    both = Batch(np.concatenate([first.messages, second.messages]), 50)
-    assert protocol.sums(together) == protocol.sums(protocol.tally(both))
-
-
-def test_envelopes_survive_the_wire():
-    protocol = make(dimension=7)
-    sent = protocol.randomize(crowd(40, 7, 2.0), randomness=randomness.simulated(1))
-    rows = protocol.encode(sent)
-    assert rows.shape == (40, protocol.envelope_bytes)
-    assert np.array_equal(protocol.decode(rows).messages, sent.messages)
-    assert protocol.message_bits == pytest.approx(math.log2(7) + protocol.modulus_bits)
-
-
-@pytest.mark.parametrize(
-    "values", [[[2.0, 0.1, 0, 0, 0]], [[math.nan] * 5], [[0.0] * 4], [0.0] * 5, [[math.inf] * 5]]
-)
-def test_what_is_no_short_vector_is_refused(values):
-    with pytest.raises(InvalidArgumentError):
-        make().randomize(values)
-
-
 def test_the_first_vector_that_is_too_long_is_named():
     vectors = np.zeros((10, 5))
     vectors[[6, 8], 0] = 2.5
@@ -237,9 +210,3 @@ def test_what_is_no_protocol_is_refused(wrong):
 def test_too_many_coordinates_for_a_word_are_refused():
     with pytest.raises(InvalidArgumentError, match="coordinates"):
         make(dimension=10**6, n=10**8)
-
-
-def test_it_is_a_frozen_value():
-    assert make() == make()
-    assert hash(make()) == hash(make())
-    assert registry.restored(make().described()) == make()

@@ -130,19 +130,6 @@ def test_what_is_no_size_is_refused(size):
         SubsetSelection(k=10, epsilon=1.0, size=size)
 
 
-def test_what_no_device_sends_is_refused():
-    randomizer = SubsetSelection(k=10, epsilon=1.0, size=3)
-    good = randomizer.randomize([0, 5, 9])
-    assert np.array_equal(randomizer.decode(good), good)
-    more = good.copy()
-    more[1] = [0xF0, 0]
-    for use in (randomizer.decode, randomizer.encode, randomizer.tally):
-        with pytest.raises(shoal.InvalidArgumentError, match="sets of 3 answers"):
-            use(more)
-        with pytest.raises(shoal.InvalidArgumentError, match="rows"):
-            use(good[:, :1])
-
-
 def test_what_is_too_large_is_refused():
     with pytest.raises(shoal.InvalidArgumentError, match="answers and sets"):
         SubsetSelection(k=2000, epsilon=1.0).table()

@@ -150,22 +150,6 @@ def test_chunks_join_without_a_seam(monkeypatch):
     assert bits.sum() < 130
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.zeros((2, 1), dtype=np.uint8),
-        np.zeros((2, 2), dtype=np.int64),
-        np.zeros(2, dtype=np.uint8),
-        np.array([[0, 1]], dtype=np.uint8),
-    ],
-)
-def test_what_no_device_sends_is_refused(rows):
-    randomizer = UnaryEncoding(k=10, epsilon=1.0)
-    for use in (randomizer.decode, randomizer.encode, randomizer.tally):
-        with pytest.raises(shoal.InvalidArgumentError, match="rows"):
-            use(rows)
-
-
 @pytest.mark.parametrize("epsilon", [1e-12, 31.0, 1e6])
 def test_an_epsilon_out_of_reach_is_refused(epsilon):
     with pytest.raises(shoal.InvalidArgumentError, match="epsilon"):

@@ -143,37 +143,6 @@ class TestVectors:
         squares = ((reports - vectors) ** 2).sum(axis=1)
         assert squares.mean() == pytest.approx(randomizer.variance(n=1), rel=0.2)
 
-    def test_messages_survive_the_wire(self, kind):
-        randomizer = kind(dimension=7, epsilon=1.0)
-        vectors = unit_vectors(300, 7)
-        messages = randomizer.randomize(vectors, randomness=randomness.simulated(3))
-        rows = randomizer.encode(messages)
-        assert rows.dtype == np.uint8
-        assert rows.shape == (300, randomizer.message_bytes) == (300, 28)
-        assert randomizer.message_bits == 8 * randomizer.message_bytes
-        assert np.array_equal(randomizer.decode(rows), messages)
-
-    def test_counts_add_up(self, kind):
-        randomizer = kind(dimension=7, epsilon=1.0)
-        messages = randomizer.randomize(unit_vectors(70, 7), randomness=randomness.simulated(3))
-        whole = randomizer.tally(messages)
-        parts = randomizer.tally(messages[:30]) + randomizer.tally(messages[30:])
-        assert np.array_equal(whole.cells, parts.cells)
-        assert whole.n == parts.n == 70
-
-    def test_secure_randomness_is_the_default_and_does_not_repeat(self, kind):
-        randomizer = kind(dimension=3, epsilon=1.0)
-        vectors = unit_vectors(5, 3)
-        assert not np.array_equal(randomizer.randomize(vectors), randomizer.randomize(vectors))
-
-    @pytest.mark.parametrize(
-        "values",
-        [[1.0, 0.0, 0.0], [[1.0, 0.0]], [[0.9, 0.0, 0.0]], [[0.0] * 3], [[math.nan, 0.0, 1.0]]],
-    )
-    def test_what_is_no_unit_vector_is_refused(self, kind, values):
-        with pytest.raises(InvalidArgumentError):
-            kind(dimension=3, epsilon=1.0).randomize(values)
-
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 31.0])
     def test_what_is_no_epsilon_is_refused(self, kind, epsilon):
         with pytest.raises(InvalidArgumentError):
@@ -183,30 +152,6 @@ class TestVectors:
     def test_what_is_no_dimension_is_refused(self, kind, dimension):
         with pytest.raises(InvalidArgumentError):
             kind(dimension=dimension, epsilon=1.0)
-
-    def test_what_no_device_can_have_sent_is_refused(self, kind):
-        randomizer = kind(dimension=3, epsilon=1.0)
-        with pytest.raises(InvalidArgumentError):
-            randomizer.decode(np.full((1, 12), 127, dtype=np.uint8))
-        with pytest.raises(InvalidArgumentError):
-            randomizer.decode(np.zeros((1, 11), dtype=np.uint8))
-        with pytest.raises(InvalidArgumentError):
-            randomizer.tally(np.zeros((1, 3)))
-        with pytest.raises(InvalidArgumentError):
-            randomizer.tally(np.full((1, 3), 2**31 - 1, dtype=np.int32))
-
-    def test_an_empty_batch_is_refused(self, kind):
-        randomizer = kind(dimension=3, epsilon=1.0)
-        nothing = randomizer.randomize(np.zeros((0, 3)))
-        with pytest.raises(InvalidArgumentError, match="at least one report"):
-            randomizer.estimate(Batch(nothing))
-
-    def test_it_is_a_frozen_value(self, kind):
-        randomizer = kind(dimension=3, epsilon=1.0)
-        assert randomizer == kind(dimension=3, epsilon=1.0)
-        assert hash(randomizer) == hash(kind(dimension=3, epsilon=1.0))
-        with pytest.raises(AttributeError):
-            randomizer.epsilon = 2.0
 
 
 def test_the_normal_variant_is_nearly_as_good_and_more_so_in_high_dimension():
