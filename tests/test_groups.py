@@ -11,12 +11,14 @@ import pytest
 
 import command_kit
 import shoal
-from shoal.engines.columns import table as opened
+from shoal.engines.counting import Counting, Report
+from shoal.engines.tables import table as opened
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Bins, Choice, Choices, Find, Groups, Number, Text, Vector
 from shoal.questions.settled import PUBLIC_GROUPS, PUBLIC_LIST, settle
 from shoal.questions.terms import Person
+from shoal.randomness import secure
 from shoal.results.groups import GroupedResult
 
 PEOPLE = {  # region, vote: how many
@@ -74,7 +76,7 @@ def test_codes_are_group_by_group(answers, listed):
     """Against one group after the other, by filtering rows."""
     people = opened(FRAME, ["vote", "region"])
     settled = settle(Choice("vote", answers).by("region", listed), people)
-    codes = np.concatenate(list(people.inputs(settled).chunks()))
+    codes = np.concatenate(list(people.chunks(settled.coding)))
     counts = np.bincount(codes, minlength=len(settled.labels))
     known = {"north", "south", None} if listed is None else {"north", None}
     expected = dict.fromkeys(settled.labels, 0)
@@ -88,9 +90,10 @@ def test_an_answer_that_appears_later_is_noticed():
     """Whatever its group: a code of another group must not come out."""
     before = FRAME.with_columns(vote=pl.col("vote").replace({"no": "yess"}))
     settled = settle(Choice("vote").by("region"), opened(before, ["vote", "region"]))
-    later = opened(FRAME, ["vote", "region"]).inputs(settled)
+    later = opened(FRAME, ["vote", "region"])
+    device = shoal.RandomizedResponse(k=len(settled.labels), epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match="does not change"):
-        list(later.chunks())
+        Counting(settled.coding, (Report(device),)).total(later, settled.n, secure())
 
 
 @pytest.mark.parametrize("asked", ["answer", "group"])

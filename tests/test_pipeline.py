@@ -442,7 +442,7 @@ def test_progress_ends_at_all_reports(table):
 
 
 def test_long_messages_are_made_in_pieces(table, monkeypatch):
-    monkeypatch.setattr("shoal.engines.columns._MOST_BITS", 8 * 1000)
+    monkeypatch.setattr("shoal.engines.counting._MOST_BITS", 8 * 1000)
     sizes = []
 
     class Watched(RandomizedResponse):

@@ -24,6 +24,7 @@ ROOMS = (
     "questions",
     "mechanisms",
     "network",
+    "engines",
     "planning",
     "testing",
     "learning",

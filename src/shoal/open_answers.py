@@ -16,8 +16,10 @@ from shoal import checks
 from shoal.accounting import amplification
 from shoal.accounting.devices import People
 from shoal.accounting.guarantee import Guarantee, default_delta
-from shoal.engines import columns as tables
-from shoal.engines.columns import Answers, Column, Counting, Inputs, Report
+from shoal.engines import tables
+from shoal.engines.counting import Counting, Report
+from shoal.engines.engine import Engine
+from shoal.engines.local import Local
 from shoal.engines.shuffling import RUN_HERE
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
@@ -32,6 +34,7 @@ from shoal.mechanisms.prefixes import (
     PrefixDummies,
     PrefixResponse,
 )
+from shoal.questions.answers import Answers
 from shoal.questions.kinds import Text
 from shoal.questions.settled import Spelled
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
@@ -294,9 +297,9 @@ def heavy_hitters(
     _check(crowd, limits)
     stages = Stages()
     with stages("read"):
-        texts = _texts(data, asked, listed=listed)
-        total, _ = texts.size()
-        checks.refuse(total < 1, f"at least one row in column {texts.name}", rows=total)
+        table, coding = _texts(data, asked, listed=listed), Spelled(asked.name)
+        total, _ = table.size(coding)
+        checks.refuse(total < 1, f"at least one row in column {asked.name}", rows=total)
     delta = default_delta(total) if delta is None else delta
     with stages("plan"):
         bits = source(randomness)
@@ -305,16 +308,17 @@ def heavy_hitters(
         mechanism = _mechanism(asked, limits.messages, bits, **target)
     with stages("account"):
         guarantee = amplification.amplify(mechanism, n=total, delta=delta, crowd=crowd)
-    inputs = Inputs(source=texts, coding=Spelled(texts.name))
-    counting = Counting(inputs=inputs, reports=(Report(mechanism),))
-    (counts,) = counting.total(total, bits, stages, progress).counts
+    counting = Counting(coding, (Report(mechanism),))
+    (counts,) = counting.total(table, total, bits, stages, progress).counts
     with stages("find"):
         frequent = hitters.heavy_hitters(mechanism, counts, beta=beta)
-    sent = _as_sent(texts.answers(few=False), mechanism.tree.alphabet) if compare_truth else None
+    sent = None
+    if compare_truth:
+        sent = _as_sent(table.answers(asked.name, few=False), mechanism.tree.alphabet)
     items = _items(frequent, size, sent, mechanism.tree.alphabet)
     notes = _notes(asked.length, frequent, items)
     return OpenResult(
-        column=texts.name,
+        column=asked.name,
         items=items,
         found=frequent,
         mechanism=mechanism,
@@ -368,23 +372,23 @@ def _notes(length: int, frequent: HeavyHitters, items: Sequence[OpenItem]) -> li
     return notes
 
 
-def _texts(data: object, question: Text, *, listed: bool) -> Column:
+def _texts(data: object, question: Text, *, listed: bool) -> Engine:
     """The texts of people, or of a list."""
     import polars as pl
 
     name = question.name
     if not listed:
-        read = tables.column(data, name)
-        kind = read.kind()
-        expected = f"a column of text ({name} holds {kind})"
-        checks.refuse(tables.kind_of(kind) != "text", expected, column=name)
-        return read
+        table = tables.table(data, [name])
+        kind = table.kind(name)
+        expected = f"a column of text ({name} holds {kind} values)"
+        checks.refuse(kind != "text", expected, column=name)
+        return table
     given: Any = data
     turned = getattr(given, "to_list", None) or getattr(given, "tolist", None)
     values = turned() if callable(turned) else list(given)
     kinds = {kind.__name__ for kind in set(map(type, values)) - {str, type(None)}}
     checks.refuse(kinds, "a list of texts only", data=", ".join(sorted(kinds)))
-    return tables.column(pl.DataFrame({name: pl.Series(values, dtype=pl.String)}), name)
+    return Local(pl.LazyFrame({name: pl.Series(values, dtype=pl.String)}))
 
 
 def _as_sent(answers: Answers, alphabet: Alphabet) -> Counter[str]:

@@ -11,8 +11,9 @@ from shoal import checks
 from shoal.accounting import amplification, search
 from shoal.accounting.compose import ComposedProfile
 from shoal.accounting.guarantee import Guarantee, default_delta
-from shoal.engines import columns as tables
-from shoal.engines.columns import MOST_PUBLIC, Counting, Part, Table
+from shoal.engines import tables
+from shoal.engines.counting import Counting, Part
+from shoal.engines.engine import Engine
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.explain.text import plain, up
@@ -20,8 +21,9 @@ from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
 from shoal.planning.plans import Budget, Plan, QuestionPlan, Task, allot, listed, together
 from shoal.planning.schemes import Scheme, fitting, mismatch, restored, schemes
+from shoal.questions.answers import MOST_PUBLIC
 from shoal.questions.kinds import NONE, OTHER, Choice, Question, Text
-from shoal.questions.settled import Members, Settled, settle_all
+from shoal.questions.settled import Lookup, Members, Settled, settle_all
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, Named, Person, require
 from shoal.randomness import Randomness, source
 from shoal.results.result import ColumnResult, Result, Stages, remarks
@@ -29,6 +31,7 @@ from shoal.results.result import ColumnResult, Result, Stages, remarks
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
     from shoal.planning.schemes import Rounded
+    from shoal.questions.settled import Coding
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
 
@@ -74,9 +77,9 @@ def run(
 
     Args:
         data: A Polars, pandas or Arrow table, anything else with an Arrow C stream, a
-            mapping from names to columns, a series; or the path of files (a list, a
+            mapping from names to columns, a series; the path of files (a list, a
             directory, a pattern) of CSV, TSV, JSON lines, Parquet or Arrow, which are
-            read in chunks.
+            read in chunks; a Spark data frame, or another engine.
         questions: What is asked of the columns: a :class:`shoal.Choice`, say, the name
             of a column with answers, or a list; needless for a table of one column,
             and beside a plan.
@@ -140,9 +143,11 @@ def run(
     results: list[ColumnResult] = []
     for task in tasks:
         sent = task.scheme.reports(task.devices)
-        counting = Counting(inputs=table.inputs(task.settled), reports=sent, truth=compare_truth)
+        counting = Counting(cast("Coding", task.settled.coding), sent, compare_truth)
         done = sum(each.n for each in results)
-        part = counting.total(task.settled.n, bits, stages, progress, done=done, people=total)
+        part = counting.total(
+            table, task.settled.n, bits, stages, progress, done=done, people=total
+        )
         with stages("estimate"):
             results.append(result_of(task, part))
     notes = [*remarks(results, "notes"), *terms.notes]
@@ -226,7 +231,7 @@ class Terms:
         checks.refuse(self.reports > 1 and dropped, expected, missing="drop")
         return asked
 
-    def opened(self, data: object, asked: Sequence[Question], bits: Randomness) -> Table:
+    def opened(self, data: object, asked: Sequence[Question], bits: Randomness) -> Engine:
         """The table with the columns that are asked about; of a person so many rows.
 
         A stream can be read only once.
@@ -247,7 +252,7 @@ class Terms:
                 raise
             name = "person" if error.value == ids else "by"
             raise InvalidArgumentError(name, error.value, error.expected) from error
-        return table if ids is None else table.per_person(ids, self.reports, bits)
+        return table if ids is None else table.sample(ids, self.reports, bits)
 
     def planned(self, settled: Sequence[Settled]) -> tuple[Plan | None, list[Task]]:
         """What devices run, and what it costs: by a plan, or by mechanisms that are given."""
@@ -454,7 +459,7 @@ def _least(tasks: Sequence[Task], delta: float) -> float:
     return max(cost.profile.lower_epsilon(delta) for cost in costs)
 
 
-def find(table: Table, asked: tuple[Question, ...], terms: Terms, bits: Randomness) -> Found:
+def find(table: Engine, asked: tuple[Question, ...], terms: Terms, bits: Randomness) -> Found:
     """The frequent names of groups that nobody listed, each column of them once."""
     wanted: dict[str, int] = {}
     for each in asked:
@@ -467,7 +472,7 @@ def find(table: Table, asked: tuple[Question, ...], terms: Terms, bits: Randomne
     wrong = terms.epsilon is None or terms.reports > 1
     checks.refuse(wrong, expected, groups="Find()")
     column, part = next(iter(wanted)), _FINDING / len(wanted)
-    delta = terms.delta or default_delta(table.column(column).size()[0])
+    delta = terms.delta or default_delta(table.size(Lookup(column, ()))[0])
     epsilon = cast("float", terms.epsilon)
     hitters = tuple(
         _found_groups(table, by, length, (part * epsilon, part * delta), terms.crowd, bits)
@@ -487,7 +492,7 @@ def find(table: Table, asked: tuple[Question, ...], terms: Terms, bits: Randomne
 
 
 def _found_groups(
-    table: Table,
+    table: Engine,
     by: str,
     length: int,
     cost: tuple[float, float],

@@ -10,7 +10,7 @@ import pytest
 import shoal
 from brute import hockey_stick
 from shoal import randomness
-from shoal.engines.columns import table
+from shoal.engines.tables import table
 
 ROWS = pl.DataFrame(
     {
@@ -23,7 +23,7 @@ ROWS = pl.DataFrame(
 
 def per_person(rows, reports, seed=0):
     bits = randomness.simulated(seed)
-    return table(rows, rows.columns).per_person("user", reports, bits).frame.collect()
+    return table(rows, rows.columns).sample("user", reports, bits).frame.collect()
 
 
 def test_everybody_has_as_many_rows_and_missing_ones_are_empty():

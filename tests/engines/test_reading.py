@@ -8,8 +8,7 @@ import io
 import json
 import subprocess
 import sys
-from dataclasses import replace
-from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -21,12 +20,16 @@ from hypothesis import strategies as st
 
 import shoal
 from repository import environment
-from shoal.engines import columns as reading
-from shoal.engines.columns import Column, Inputs, Tallied
+from shoal.engines import local
+from shoal.engines import tables as reading
+from shoal.engines.counting import Counting, Report
 from shoal.engines.files import Files, spooled
+from shoal.engines.local import Local
+from shoal.engines.spark import share
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.questions.kinds import NONE, OTHER, Choice, label_of
-from shoal.questions.settled import PUBLIC_LIST, settle
+from shoal.questions.settled import PUBLIC_LIST, Clip, Lookup, Spelled, settle
+from shoal.randomness import secure
 
 COLOURS = ["red", "blue", None, "green", "blue", "red", "red", None]
 HEIGHTS = [1.5, 2.0, 3.25, -4.0, 0.0, 2.0, 2.0, 1e3]
@@ -142,8 +145,14 @@ def table(request, tmp_path):
     return str(path) if request.param == "path as text" else path
 
 
-def listing(labels, *, none, other):
-    return partial(reading.position, labels=labels, none=none, other=other)
+def answers(data, name):
+    """The different answers of a column."""
+    return reading.table(data, [name]).answers(name)
+
+
+def number(name):
+    """As numbers within bounds are read."""
+    return Clip(name, -1e9, 1e9)
 
 
 def joined(chunks):
@@ -158,29 +167,28 @@ def choice(data, name, labels=None, **more):
 def codes(data, name, *labels, **more):
     """Everybody's code, sorted."""
     settled = choice(data, name, *labels, **more)
-    return sorted(joined(reading.table(data, [name]).inputs(settled).chunks()))
+    return sorted(joined(reading.table(data, [name]).chunks(settled.coding)))
 
 
 def test_every_kind_of_table_has_the_same_answers(table):
     both = reading.table(table, ["age", "colour"])  # once: some can be read only once
-    answers = reading.column(both, "colour").answers()
-    assert (answers.rows, answers.nulls, answers.single) == (8, 2, 1)
-    assert answers.distinct == ("blue", "green", "red")
-    assert reading.column(both, "age").answers().distinct == ("0", "12", "30", "41", "7")
+    found = both.answers("colour")
+    assert (found.rows, found.nulls, found.single) == (8, 2, 1)
+    assert found.distinct == ("blue", "green", "red")
+    assert both.answers("age").distinct == ("0", "12", "30", "41", "7")
 
 
 def test_every_kind_of_table_has_the_same_codes(table):
-    column = reading.column(table, "colour")
-    codes = column.codes(listing(["red", "green"], none=5, other=9))
-    assert sorted(joined(codes)) == [0, 0, 0, 1, 5, 5, 9, 9]
-    dropped = column.codes(listing(["red", "green"], none=None, other=9))
-    assert sorted(joined(dropped)) == [0, 0, 0, 1, 9, 9]
+    colours = reading.table(table, ["colour"])
+    for none, expected in ((5, [0, 0, 0, 1, 5, 5, 9, 9]), (None, [0, 0, 0, 1, 9, 9])):
+        coding = Lookup("colour", ("red", "green"), none, other=9)
+        assert sorted(joined(colours.chunks(coding))) == expected
 
 
 def test_every_kind_of_table_has_the_same_numbers(table):
-    column = reading.column(table, "height")
-    assert column.numeric_size() == (8, 0)
-    assert sorted(joined(column.numbers())) == sorted(HEIGHTS)
+    heights = reading.table(table, ["height"])
+    assert heights.size(number("height")) == (8, 0)
+    assert sorted(joined(heights.chunks(number("height")))) == sorted(HEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +203,9 @@ def test_every_kind_of_table_has_the_same_numbers(table):
     ids=["booleans", "floats", "whole", "dates", "categorical"],
 )
 def test_values_are_compared_as_text(values, expected):
-    answers = reading.column(pl.DataFrame({"v": values}), "v").answers()
-    assert answers.distinct == expected
-    assert answers.nulls == len(values) - len(expected)
+    found = answers(pl.DataFrame({"v": values}), "v")
+    assert found.distinct == expected
+    assert found.nulls == len(values) - len(expected)
 
 
 @pytest.mark.parametrize(
@@ -216,37 +224,37 @@ def test_values_are_compared_as_text(values, expected):
 def test_public_answers_read_as_the_same_text(value, label):
     assert label_of(value) == label
     table = pl.DataFrame({"v": np.array([value])})
-    assert reading.column(table, "v").answers().distinct == (label,)
+    assert answers(table, "v").distinct == (label,)
 
 
 def test_text_of_a_csv_is_kept_as_written(tmp_path):
     path = tmp_path / "codes.csv"
     path.write_text("code,n\n007,1\n7,2\n1.0, 3 \n,\n")
-    assert reading.column(path, "code").answers().distinct == ("007", "1.0", "7")
-    numbers = reading.column(path, "n")
-    assert numbers.numeric_size() == (4, 1)
-    assert joined(numbers.numbers()).tolist() == [1.0, 2.0, 3.0]
+    assert answers(path, "code").distinct == ("007", "1.0", "7")
+    numbers = reading.table(path, ["n"])
+    assert numbers.size(number("n")) == (4, 1)
+    assert joined(numbers.chunks(number("n"))).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_late_text_in_a_numeric_csv_is_an_answer_like_any_other(tmp_path):
     path = tmp_path / "late.csv"
     path.write_text("v\n" + "1\n" * 5000 + "x\n")
-    assert reading.column(path, "v").answers().distinct == ("1", "x")
-    assert reading.column(path, "v").numeric_size() == (5001, 1)
+    assert answers(path, "v").distinct == ("1", "x")
+    assert reading.table(path, ["v"]).size(number("v")) == (5001, 1)
 
 
 def test_a_missing_column_names_the_others(table):
     with pytest.raises(
         InvalidArgumentError, match=r"colour, height, age \(did you mean colour\?\)"
     ):
-        reading.column(table, "color")
+        reading.table(table, ["color"])
 
 
 def test_columns_may_be_called_anything():
     strange = 'say "hi"'
-    assert reading.column(relation(pa.table({strange: ["a"], "b": [1]})), strange).size() == (1, 0)
+    assert answers(relation(pa.table({strange: ["a"], "b": [1]})), strange).rows == 1
     numbered = pd.DataFrame([["a", 1], ["b", 2]])  # pandas calls these columns 0 and 1
-    assert reading.column(numbered, "0").answers().distinct == ("a", "b")
+    assert answers(numbered, "0").distinct == ("a", "b")
 
 
 @pytest.mark.parametrize("make", [dict, pd.DataFrame])
@@ -264,12 +272,12 @@ def test_what_another_library_raises_is_about_the_data():
             raise RuntimeError("the connection is closed")
 
     with pytest.raises(InvalidArgumentError, match=r"the connection is closed.*data='Broken'"):
-        reading.column(Broken(pa.table({"v": [1]})), "v")
+        reading.table(Broken(pa.table({"v": [1]})), ["v"])
 
 
 def test_a_column_in_other_letters_is_suggested():
     with pytest.raises(InvalidArgumentError, match=r"did you mean age\?"):
-        reading.column(FRAME, "AGE")
+        reading.table(FRAME, ["AGE"])
 
 
 @pytest.mark.parametrize(
@@ -296,7 +304,7 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InvalidArgumentError, match=message):
-        reading.column(path, "v").answers()
+        answers(path, "v")
 
 
 def test_values_of_json_lines_are_text_whatever_comes_before(tmp_path):
@@ -306,13 +314,13 @@ def test_values_of_json_lines_are_text_whatever_comes_before(tmp_path):
     expected = ["1", "1", "1.5", "true", "", "x", "1", str(10**20), "", '{"a": 1}']
     for order in (1, -1):
         path.write_text("\n".join(lines[::order]) + "\n")
-        assert joined(reading.column(path, "v").texts(4)).tolist() == expected[::order]
+        assert joined(reading.table(path, ["v"]).chunks(Spelled("v"))).tolist() == expected[::order]
 
 
 def test_a_key_that_comes_late_is_a_column(tmp_path):
     path = tmp_path / "late.jsonl"
     path.write_text('{"w": 0}\n' * 2000 + '{"v": "late"}\n')
-    assert reading.column(path, "v").answers().distinct == ("late",)
+    assert answers(path, "v").distinct == ("late",)
 
 
 def test_several_files_are_one_table(tmp_path):
@@ -320,16 +328,16 @@ def test_several_files_are_one_table(tmp_path):
     one.write_text("v,w\na,1\n")
     two.write_text("w,v\n2,b\n")  # found by their names
     for places in ([one, two], (str(two), str(one)), str(tmp_path / "?.csv"), tmp_path):
-        assert reading.column(places, "v").answers().distinct == ("a", "b")
+        assert answers(places, "v").distinct == ("a", "b")
     two.write_text("w\n2\n")
     with pytest.raises(InvalidArgumentError, match=r"one of the columns w of .*2\.csv"):
-        reading.column(tmp_path, "v")
+        reading.table(tmp_path, ["v"])
 
 
 def test_a_name_with_brackets_is_a_name_first(tmp_path):
     (tmp_path / "[ab].csv").write_text("v\nbrackets\n")
     (tmp_path / "a.csv").write_text("v\nletter\n")
-    assert reading.column(tmp_path / "[ab].csv", "v").answers().distinct == ("brackets",)
+    assert answers(tmp_path / "[ab].csv", "v").distinct == ("brackets",)
 
 
 def test_a_partitioned_directory_has_its_columns(tmp_path):
@@ -338,27 +346,27 @@ def test_a_partitioned_directory_has_its_columns(tmp_path):
         part.parent.mkdir()
         pl.DataFrame({"v": [1, 2]}).write_parquet(part)
     table = reading.table(tmp_path, ["v", "region"])
-    assert table.column("region").answers().distinct == ("01", "north")
-    assert table.column("v").answers().distinct == ("1", "2")
+    assert table.answers("region").distinct == ("01", "north")
+    assert table.answers("v").distinct == ("1", "2")
 
 
 def test_files_that_are_not_one_table(tmp_path):
     pl.DataFrame({"v": [1]}).write_parquet(tmp_path / "1.parquet")
     pl.DataFrame({"v": ["1"]}).write_parquet(tmp_path / "2.parquet")
     with pytest.raises(InvalidArgumentError, match="the same type in all files"):
-        reading.column(tmp_path, "v")
+        reading.table(tmp_path, ["v"])
     with pytest.raises(InvalidArgumentError, match="every file once"):
-        reading.column([tmp_path / "1.parquet", str(tmp_path / "?.parquet")], "v")
+        reading.table([tmp_path / "1.parquet", str(tmp_path / "?.parquet")], ["v"])
     (tmp_path / "3.csv").write_text("v\n1\n")
     with pytest.raises(InvalidArgumentError, match="of one format"):
-        reading.column(tmp_path, "v")
+        reading.table(tmp_path, ["v"])
     with pytest.raises(InvalidArgumentError, match="of one format"):
-        reading.column([tmp_path / "1.parquet", tmp_path / "3.csv"], "v")
+        reading.table([tmp_path / "1.parquet", tmp_path / "3.csv"], ["v"])
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InvalidArgumentError, match="files in it"):
-        reading.column(tmp_path / "nothing", "v")
+        reading.table(tmp_path / "nothing", ["v"])
     with pytest.raises(InvalidArgumentError, match="files on this machine"):
-        reading.column("s3://lake/people", "v")
+        reading.table("s3://lake/people", ["v"])
 
 
 @pytest.mark.parametrize(
@@ -393,16 +401,16 @@ def test_no_file_counts_again(tmp_path, monkeypatch, places):
 def test_a_series_is_its_only_column(series):
     named = series(name="v", **{"values" if series is pl.Series else "data": COLOURS})
     assert reading.only_column(named) == "v"
-    assert reading.column(named, "v").answers().distinct == ("blue", "green", "red")
+    assert answers(named, "v").distinct == ("blue", "green", "red")
     with pytest.raises(InvalidArgumentError, match="one of the columns v"):
-        reading.column(named, "w")
-    assert reading.column(series(COLOURS), "anything").answers().nulls == 2
+        reading.table(named, ["w"])
+    assert answers(series(COLOURS), "anything").nulls == 2
     assert reading.only_column(series(COLOURS)) == "value"
 
 
 def test_an_array_is_a_column():
     for array in (pa.array(COLOURS), pa.chunked_array([COLOURS]), Capsule(pa.array(COLOURS))):
-        assert reading.column(array, "v").answers().distinct == ("blue", "green", "red")
+        assert answers(array, "v").distinct == ("blue", "green", "red")
 
 
 def test_only_series_and_mappings_of_one_have_an_only_column():
@@ -427,8 +435,8 @@ def test_a_stream_is_a_private_file_for_a_while(data, form):
     with spooled(io.BytesIO(data), form) as files:
         (place,) = files.paths
         assert place.parent.stat().st_mode & 0o077 == 0
-        answers = reading.column(files, "colour").answers()
-        assert (answers.rows, answers.distinct) == (8, ("blue", "green", "red"))
+        found = answers(files, "colour")
+        assert (found.rows, found.distinct) == (8, ("blue", "green", "red"))
     assert not place.parent.exists()
 
 
@@ -452,7 +460,7 @@ def test_a_stream_that_ends_early_is_noticed(data, form, message, tmp_path, monk
 
     def read():
         with spooled(io.BytesIO(data), form) as files:
-            reading.column(files, "v").answers()
+            answers(files, "v")
 
     with pytest.raises(InvalidArgumentError, match=message):
         read()
@@ -461,17 +469,17 @@ def test_a_stream_that_ends_early_is_noticed(data, form, message, tmp_path, monk
 
 def test_other_things_are_not_tables():
     with pytest.raises(InvalidArgumentError, match="a Polars, pandas or Arrow table"):
-        reading.column([1, 2], "v")
+        reading.table([1, 2], ["v"])
 
 
 def test_mixed_objects_are_refused():
     with pytest.raises(InvalidArgumentError, match="one kind of value"):
-        reading.column(pd.DataFrame({"v": [1, "x"], "w": [1, 2]}), "v")
+        reading.table(pd.DataFrame({"v": [1, "x"], "w": [1, 2]}), ["v"])
 
 
 def test_other_columns_may_hold_anything():
     table = pd.DataFrame({"v": ["a", "b"], "w": [1, "x"]})
-    assert reading.column(table, "v").answers().distinct == ("a", "b")
+    assert answers(table, "v").distinct == ("a", "b")
 
 
 def test_a_table_that_needs_a_missing_library_says_so(monkeypatch):
@@ -485,10 +493,10 @@ def test_a_table_that_needs_a_missing_library_says_so(monkeypatch):
             raise ImportError
 
     with pytest.raises(MissingExtraError, match=r"needs pandas, pyarrow: pip install 'pandas>="):
-        reading.column(Table(), "v")
+        reading.table(Table(), ["v"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # the other one is there
     with pytest.raises(MissingExtraError, match=r"table needs pyarrow: pip install 'pyarrow>="):
-        reading.column(Table(), "v")
+        reading.table(Table(), ["v"])
 
 
 WITHOUT_PYARROW = """\
@@ -499,7 +507,7 @@ class NotInstalled:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NotInstalled())
 import pandas as pd
-from shoal.engines import columns as reading
+from shoal.engines import tables
 from shoal.errors import InvalidArgumentError
 for values in (
     ["a", "b", None, "a"],
@@ -512,10 +520,10 @@ for values in (
 ):
     table = pd.DataFrame({"v": values, "w": ["x", *[1] * (len(values) - 1)]})
     for data in (table, table["v"]):
-        read = reading.column(data, "v").answers()
+        read = tables.table(data, ["v"]).answers("v")
         print(*read.distinct, read.nulls)
 try:
-    reading.column(table, "w")
+    tables.table(table, ["w"])
 except InvalidArgumentError as error:
     print(error)
 """
@@ -536,26 +544,26 @@ def test_text_of_pandas_does_not_need_pyarrow():
 
 def test_lists_are_not_answers():
     with pytest.raises(InvalidArgumentError, match="a column of text, numbers or dates"):
-        reading.column(pl.DataFrame({"v": [[1], [2]]}), "v").answers()
+        answers(pl.DataFrame({"v": [[1], [2]]}), "v")
 
 
 def test_booleans_are_not_numbers():
     with pytest.raises(InvalidArgumentError, match="a column of numbers"):
-        reading.column(pl.DataFrame({"v": [True]}), "v").numeric_size()
+        reading.table(pl.DataFrame({"v": [True]}), ["v"]).size(number("v"))
 
 
 def test_an_answer_in_two_chunks_is_not_single(monkeypatch):
-    monkeypatch.setattr(reading, "CHUNK", 10)
+    monkeypatch.setattr(local, "CHUNK", 10)
     values = [*range(25), *range(20)]
-    assert reading.column(pl.DataFrame({"v": values}), "v").answers().single == 5
+    assert answers(pl.DataFrame({"v": values}), "v").single == 5
 
 
 def test_identifiers_are_refused(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_LABELS", 100)
+    monkeypatch.setattr("shoal.questions.answers.MOST_LABELS", 100)
     few = pl.DataFrame({"v": np.arange(100)})
-    assert len(reading.column(few, "v").answers().distinct) == 100
+    assert len(answers(few, "v").distinct) == 100
     with pytest.raises(InvalidArgumentError, match="at most 100 different answers"):
-        reading.column(pl.DataFrame({"v": np.arange(101)}), "v").answers()
+        answers(pl.DataFrame({"v": np.arange(101)}), "v")
 
 
 @pytest.mark.parametrize(
@@ -636,21 +644,20 @@ def test_bad_bounds(bounds):
 
 def test_data_that_changes_between_readings_is_noticed():
     found = choice({"v": ["a", "b"]}, "v")
-    later = reading.column({"v": ["a", "c"]}, "v")
-    changed = Inputs(source=later, coding=found.coding, cells=len(found.labels))
-    with pytest.raises(InvalidArgumentError, match="does not change"):
-        list(changed.chunks())
+    counting = Counting(found.coding, (Report(shoal.RandomizedResponse(k=2, epsilon=1.0)),))
+    for later in (["a", "c"], ["a"], ["a", "b", "b"]):
+        with pytest.raises(InvalidArgumentError, match="does not change"):
+            counting.total(reading.table({"v": later}, ["v"]), 2, secure())
 
 
 MEASURED = """
 import resource, sys
-from functools import partial
-from shoal.engines import columns as reading
+from shoal.engines import tables
+from shoal.questions.settled import Lookup
 def read(path):
-    column = reading.column(path, "v")
-    rows = column.answers().rows
-    coding = partial(reading.position, labels=["a"], none=None, other=1)
-    assert sum(len(c) for c in column.codes(coding)) == rows
+    table = tables.table(path, ["v"])
+    rows = table.answers("v").rows
+    assert sum(map(len, table.chunks(Lookup("v", ("a",), None, 1)))) == rows
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = read(sys.argv[2])
 print(read(sys.argv[1]) - before)
@@ -684,14 +691,15 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     st.sampled_from([None, 3]),
 )
 def test_people_by_their_answers_are_the_people_of_the_rows(values, tasks, chunk, none):
-    column = Column("v", pl.LazyFrame({"value": values}, schema={"value": pl.String}))
-    coding = listing(["a", "b", "c"], none=none, other=4)
-    expected = np.sort(np.concatenate([[], *column.codes(coding)]))
-    whole, n = Tallied("v", column.answers(), chunk=chunk), len(expected)
-    parts = [
-        replace(whole, first=n * task // tasks, last=n * (task + 1) // tasks)
-        for task in range(tasks)
+    table = Local(pl.LazyFrame({"v": values}, schema={"v": pl.String}))
+    coding = Lookup("v", ("a", "b", "c"), none, other=4)
+    expected = np.sort(np.concatenate([[], *table.chunks(coding)]))
+    tallied = table.answers("v")  # once: their order is any
+    ends = [len(expected) * task // tasks for task in range(tasks + 1)]
+    pieces = [
+        piece
+        for first, last in pairwise(ends)
+        for piece in share(coding, tallied, first, last, chunk)
     ]
-    pieces = [piece for part in parts for piece in part.codes(coding)]
     assert all(len(piece) <= chunk for piece in pieces)
     assert np.array_equal(np.sort(np.concatenate([[], *pieces])), expected)

@@ -14,7 +14,7 @@ from scipy.stats import binom
 import shoal
 from outcomes import holding
 from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.engines.columns import table
+from shoal.engines.tables import table
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution
 from shoal.estimate.tree import Tree, TreeEstimate, group_sizes, totals

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engines.columns import table
+from shoal.engines.tables import table
 from shoal.errors import InvalidArgumentError
 from shoal.questions.edges import Edges, worthwhile
 from shoal.questions.kinds import NONE, Bins
@@ -30,8 +30,8 @@ def binned(values, bins, bounds, **more):
 def codes(values, *arguments, **more):
     """The bin of every value."""
     settled = binned(values, *arguments, **more)
-    inputs = table(pl.DataFrame({"v": values}), ["v"]).inputs(settled)
-    return np.concatenate(list(inputs.chunks())).tolist()
+    rows = table(pl.DataFrame({"v": values}), ["v"])
+    return np.concatenate(list(rows.chunks(settled.coding))).tolist()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.engines.columns import drawn, table
+from shoal.engines.counting import bounded, drawn, totals
+from shoal.engines.tables import table
 from shoal.errors import InvalidArgumentError
 from shoal.planning.schemes import sets
 from shoal.questions.kinds import (
@@ -72,8 +73,7 @@ def read(question, data, **more):
     except InvalidArgumentError as error:
         assert "at least one row" in str(error) or "at least two different" in str(error)  # noqa: PT017
         return None, None
-    inputs = place.inputs(settled)
-    values = np.concatenate([*inputs.chunks(), inputs.nobody])
+    values = np.concatenate(list(place.chunks(settled.coding)))
     assert settled.n == len(values)
     return settled, values.tolist()
 
@@ -190,7 +190,7 @@ def test_lines_of_json_hold_lists(tmp_path):
     path = tmp_path / "lists.jsonl"
     path.write_text("".join(json.dumps({"c": value}) + "\n" for value in values))
     lists = table(path, ["c"])
-    (codes,) = lists.inputs(settle(Choices("c", ["a", "1", "true"]), lists)).chunks()
+    (codes,) = lists.chunks(settle(Choices("c", ["a", "1", "true"]), lists).coding)
     assert codes.tolist() == [3, 0, 1, 6, 0, 0, 3, 0]
 
 
@@ -279,12 +279,11 @@ def test_numbers_are_clipped_to_the_bounds(data):
     there = [value for value in data["x"] if not missing(value)]
     if not there:
         return
-    settled = settle(Number("x", -3, 4.5, missing="drop"), place)
-    inputs = place.inputs(settled)
-    (values,) = inputs.chunks()
+    coding = settle(Number("x", -3, 4.5, missing="drop"), place).coding
+    (values,) = place.chunks(coding)
     assert values.tolist() == there
-    bounded = inputs.inputs(values, simulated(1)).tolist()
-    assert bounded == [min(max(value, -3), 4.5) for value in there]
+    inside = bounded(coding, values, simulated(1)).tolist()
+    assert inside == [min(max(value, -3), 4.5) for value in there]
     if len(there) < len(data["x"]):
         with pytest.raises(InvalidArgumentError, match="a number in every row"):
             settle(Number("x", -3, 4.5), place)
@@ -296,11 +295,10 @@ def test_vectors_are_shortened_to_the_norm(data):
     there = [pair for pair in zip(data["x"], data["y"], strict=True) if not missing(pair[1])]
     if not there:
         return
-    settled = settle(Vector("v", ["x", "y"], 3.0, missing="drop"), place)
-    inputs = place.inputs(settled)
-    (values,) = inputs.chunks()
+    coding = settle(Vector("v", ["x", "y"], 3.0, missing="drop"), place).coding
+    (values,) = place.chunks(coding)
     assert [tuple(row) for row in values.tolist()] == there
-    for (x, y), short in zip(there, inputs.inputs(values, simulated(1)).tolist(), strict=True):
+    for (x, y), short in zip(there, bounded(coding, values, simulated(1)).tolist(), strict=True):
         scale = min(1.0, 3.0 / max(math.hypot(x, y), 1e-300))
         assert short == pytest.approx([x * scale, y * scale], rel=1e-9)
 
@@ -308,14 +306,14 @@ def test_vectors_are_shortened_to_the_norm(data):
 @given(data=columns(c=st.one_of(st.none(), st.lists(WORDS, max_size=3)), x=REALS, g=CELLS))
 def test_true_totals_are_sums_of_what_is_read(data):
     lists = table(frame({"c": data["c"]}, c=pl.List(pl.String)), ["c"])
-    chosen = lists.inputs(settle(Choices("c", ["a", "b"]), lists))
-    totals = sum(chosen.totals(values) for values in chosen.chunks()).tolist()
-    assert totals == [sum(label in (each or []) for each in data["c"]) for label in ("a", "b")]
+    coding = settle(Choices("c", ["a", "b"]), lists).coding
+    chosen = sum(totals(coding, values) for values in lists.chunks(coding)).tolist()
+    assert chosen == [sum(label in (each or []) for each in data["c"]) for label in ("a", "b")]
     grouped = {"x": data["x"], "g": data["g"]}
     place = table(frame(grouped, x=pl.Float64, g=pl.String), ["x", "g"])
     question = Number("x", -30, 30, missing="cell").by("g", ["a", "b"])
-    means = place.inputs(settle(question, place))
-    found = sum(means.totals(values) for values in means.chunks())
+    coding = settle(question, place).coding
+    found = sum(totals(coding, values) for values in place.chunks(coding))
     for i in range(4):
         own = [
             value
@@ -451,8 +449,8 @@ def test_subsets_are_drawn_uniformly(k, most):
 
 def test_a_run_draws_of_too_many():
     data = table(pl.DataFrame({"c": ["a;b;c"] * 500}), ["c"])
-    inputs = data.inputs(settle(Choices("c", ["a", "b", "c"], 2), data))
-    (values,) = inputs.chunks()
+    coding = settle(Choices("c", ["a", "b", "c"], 2), data).coding
+    (values,) = data.chunks(coding)
     assert set(values.tolist()) == {7}
-    kept = inputs.inputs(values, simulated(3))
+    kept = bounded(coding, values, simulated(3))
     assert set(kept.tolist()) == {3, 5, 6}

@@ -16,12 +16,12 @@ from scipy import stats
 
 import shoal
 from shoal import testing
-from shoal.engines import columns, spark
-from shoal.engines.columns import Counting, Report
+from shoal.engines.counting import Counting, Report
+from shoal.engines.tables import table as opened
 from shoal.errors import EngineError, InvalidArgumentError
 from shoal.mechanisms.grid import Laplace
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.questions.settled import settle
+from shoal.questions.settled import Clip, Lookup, settle
 from shoal.randomness import secure, simulated
 from spark_kit import spark_session
 
@@ -120,9 +120,10 @@ def frame(session, people, tmp_path_factory):
 
 @pytest.mark.parametrize("name", TABLE.columns)
 def test_every_kind_of_value_has_the_same_labels_and_size(table, name):
-    there, here = columns.column(table, name), columns.column(TABLE, name)
-    assert there.size() == here.size()
-    one, two = there.answers(), here.answers()
+    there, here = opened(table, [name]), opened(TABLE, [name])
+    assert there.kind(name) == here.kind(name)
+    assert there.size(Lookup(name, ())) == here.size(Lookup(name, ()))
+    one, two = there.answers(name), here.answers(name)
     assert (one.rows, one.nulls, one.single) == (two.rows, two.nulls, two.single)
     assert one.distinct == two.distinct
     counted = (answers.tally.sort("value").rows() for answers in (one, two))
@@ -131,13 +132,14 @@ def test_every_kind_of_value_has_the_same_labels_and_size(table, name):
 
 @pytest.mark.parametrize("name", ["whole", "float", "single", "price", "digits"])
 def test_every_kind_of_number_has_the_same_size(table, name):
-    assert columns.column(table, name).numeric_size() == columns.column(TABLE, name).numeric_size()
+    there, here = (opened(data, [name]).size(Clip(name, 0, 1)) for data in (table, TABLE))
+    assert there == here
 
 
 def test_what_is_no_number_is_refused_as_everywhere(table):
     for name in ("flag", "day"):
         with pytest.raises(InvalidArgumentError, match="a column of numbers"):
-            columns.column(table, name).numeric_size()
+            opened(table, [name]).size(Clip(name, 0, 1))
     nested = table.selectExpr("array(1, 2) as v")
     with pytest.raises(InvalidArgumentError, match="a column of text, numbers or dates"):
         shoal.run(nested, "v", epsilon=1.0)
@@ -261,17 +263,17 @@ def test_rows_of_a_person_are_chosen_alike_and_the_same_again(session, tmp_path)
     rows.write_parquet(tmp_path / "rows.parquet")
     frame = session.read.parquet(str(tmp_path / "rows.parquet"))
     names = ["who", "odd `name."]
-    chosen = columns.table(frame, names).per_person("who", 1, secure())
+    chosen = opened(frame, names).sample("who", 1, secure())
     counts = dict(_polars_of(chosen)["odd `name."].value_counts().rows())
     assert abs(counts["a"] - PEOPLE * 2 / 3) < 6 * np.sqrt(PEOPLE * 2 / 9)  # once in 5e8
     assert sum(counts.values()) == PEOPLE
 
-    every = columns.table(frame, [*names, "number"])
+    every = opened(frame, [*names, "number"])
     for reports in (2, 5):
         bits = [simulated(number) for number in (1, 1, 2)]
-        shuffled = columns.table(frame.repartition(5), [*names, "number"])
+        shuffled = opened(frame.repartition(5), [*names, "number"])
         drawn = [
-            _polars_of(each.per_person("who", reports, own)).sort("number")
+            _polars_of(each.sample("who", reports, own)).sort("number")
             for each, own in zip((every, shuffled, every), bits, strict=True)
         ]
         assert drawn[0].equals(drawn[1])  # in whatever order the rows come
@@ -280,7 +282,7 @@ def test_rows_of_a_person_are_chosen_alike_and_the_same_again(session, tmp_path)
         assert drawn[0].null_count().row(0) == (max(0, reports - 3) * PEOPLE,) * 2
         assert drawn[0]["number"].drop_nulls().is_unique().all()
     with pytest.raises(InvalidArgumentError, match="4,500 rows have none"):
-        columns.table(frame, ["who", "half"]).per_person("half", 1, secure())
+        opened(frame, ["who", "half"]).sample("half", 1, secure())
 
 
 def _polars_of(table):
@@ -294,8 +296,8 @@ def test_a_plan_is_kept(frame):
 
 def _counting(data, question, device):
     """Everybody's reports of a question, by this device."""
-    table = columns.table(data, list(question.columns))
-    return Counting(inputs=table.inputs(settle(question, table)), reports=(Report(device),))
+    table = opened(data, list(question.columns))
+    return table, Counting(settle(question, table).coding, (Report(device),))
 
 
 def test_two_hundred_small_runs_have_the_same_law(frame, people):
@@ -303,9 +305,9 @@ def test_two_hundred_small_runs_have_the_same_law(frame, people):
     truth = people["color"].value_counts().sort("color")["count"].to_numpy() / PEOPLE
     scores = {}
     for name, data in {"spark": frame.coalesce(2), "polars": people}.items():
-        counting = _counting(data, COLOR, device)
+        table, counting = _counting(data, COLOR, device)
         estimates = [
-            device.estimate(counting.total(PEOPLE, secure()).counts[0]) for _ in range(200)
+            device.estimate(counting.total(table, PEOPLE, secure()).counts[0]) for _ in range(200)
         ]
         errors = np.array([each.frequencies - truth for each in estimates])
         deviations = np.array([each.standard_errors for each in estimates])
@@ -323,12 +325,12 @@ def test_one_result_stage_and_no_exchange(how, session, frame):
     context = session.sparkContext
     answers = how == "answers"
     if answers:
-        counting = _counting(frame, COLOR, RandomizedResponse(k=3, epsilon=1.0))
+        table, counting = _counting(frame, COLOR, RandomizedResponse(k=3, epsilon=1.0))
     else:
-        counting = _counting(frame, AGE, Laplace(low=0, high=100, epsilon=1.0, levels=5))
+        table, counting = _counting(frame, AGE, Laplace(low=0, high=100, epsilon=1.0, levels=5))
     context.setJobGroup("counts", "")
     try:
-        assert counting.total(PEOPLE, secure()).counts[0].n == PEOPLE
+        assert counting.total(table, PEOPLE, secure()).counts[0].n == PEOPLE
         tracker = context.statusTracker()
         last = max(tracker.getJobIdsForGroup("counts"))
         (stage,) = tracker.getJobInfo(last).stageIds
@@ -438,7 +440,7 @@ def test_what_spark_cannot_do_is_one_line(session, tmp_path):
 
 
 def test_a_column_of_identifiers_is_refused(session, monkeypatch):
-    for engine in (columns, spark):
-        monkeypatch.setattr(engine, "MOST_LABELS", 100)
+    for module in ("engines.spark", "questions.answers"):
+        monkeypatch.setattr(f"shoal.{module}.MOST_LABELS", 100)
     with pytest.raises(InvalidArgumentError, match="is it an identifier"):
         shoal.run(session.range(1000), "id", epsilon=1.0)

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from pyspark import cloudpickle
 
-from shoal.engines import columns, spark
-from shoal.engines.columns import Counting, Report
+from shoal.engines import spark
+from shoal.engines.counting import Counting, Report
+from shoal.engines.tables import table as opened
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Choice
 from shoal.questions.settled import settle
@@ -103,7 +104,7 @@ def session(place):
 @pytest.mark.parametrize("how", ["rows", "answers", "persons"])
 def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monkeypatch):
     """Of the rows of every partition, of every task's share of the answers, of one of two rows."""
-    monkeypatch.setattr(columns, "CHUNK", PIECE)  # several pieces in a task: half of them may die
+    monkeypatch.setattr(spark, "CHUNK", PIECE)  # several pieces in a task: half of them may die
     if how == "answers":
         monkeypatch.setattr(spark, "_TASK_BYTES", 2 * PEOPLE // PARTITIONS)  # two bytes a message
         monkeypatch.setattr(spark, "_MOST_LISTED", PEOPLE)
@@ -112,16 +113,15 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
     people = session.range(0, rows * PEOPLE, 1, PARTITIONS)
     people = people.selectExpr("concat('p', id) as who", f"id % {PEOPLE} as owner")
     if how == "persons":
-        people = columns.table(people, ["who", "owner"]).per_person("owner", 1, secure())
+        people = opened(people, ["who", "owner"]).sample("owner", 1, secure())
     listed = [f"p{number}" for number in range(rows * PEOPLE)]
-    table = columns.table(people, ["who"])
+    table = opened(people, ["who"])
     settled = settle(Choice("who", listed, missing="drop"), table)
     fates = tmp_path / "fates"
     fates.mkdir()
     honest = RandomizedResponse(k=len(settled.labels), epsilon=30.0)
-    inputs = table.inputs(settled)
-    counting = Counting(inputs=inputs, reports=(Report(Mortal(honest, str(fates))),))
-    assert bool(inputs.source.given) == (how == "answers")
+    counting = Counting(settled.coding, (Report(Mortal(honest, str(fates))),))
+    assert bool(table.given) == (how == "answers")
     names: set[str] = set()
     ended = threading.Event()
 
@@ -132,7 +132,7 @@ def test_nothing_is_counted_twice_or_written(how, session, place, tmp_path, monk
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        (counts,) = counting.total(PEOPLE, secure()).counts
+        (counts,) = counting.total(table, PEOPLE, secure()).counts
     finally:
         ended.set()
         watching.join()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shoal.intervals.estimates import Estimate
+    from shoal.questions.settled import Coding
     from shoal.results.result import ColumnResult
     from shoal.service.peers.accounting import PeerCollection
     from shoal.values import Array
@@ -181,15 +182,17 @@ def _made_up(options: PeersOptions) -> _Answers:
 def _from_file(options: PeersOptions) -> _Answers:
     import numpy as np
 
-    from shoal.engines import columns
+    from shoal.engines.tables import local
     from shoal.questions.kinds import Choice
     from shoal.questions.settled import settle
 
     listed = None if options.categories is None else files.read_list(options.categories)
     question = Choice(options.column or "", listed, public=options.public_list)
-    table = columns.table(options.data, question.columns)
+    table = local(options.data, question.columns)
     settled = settle(question, table)
-    parts = [np.asarray(part, dtype=np.int64) for part in table.inputs(settled).chunks()]
+    parts = [
+        np.asarray(part, dtype=np.int64) for part in table.chunks(cast("Coding", settled.coding))
+    ]
     return np.concatenate(parts), settled.labels, settled.assumptions, None
 
 

@@ -2,13 +2,15 @@
 
 Sizes and answers are Spark SQL; what an answer is called is decided here, by the code that labels
 the columns of files. Everybody's reports are made and counted in tasks: each runs
-:class:`~shoal.engines.columns.Counting` on the rows of a partition, in pieces of a chunk, with
+:class:`~shoal.engines.counting.Counting` on the rows of a partition, in pieces of a chunk, with
 randomness of the operating system, and returns one vector of counts, which the driver adds up. That
 is one result stage and nothing behind it: Spark takes the result of one attempt of each task and
 drops those of all others, and a result that fits into the task's own message is never written.
 
 Of a column of answers, how many people give each is enough, and Spark counts that several times
 faster than it hands rows to Python. Each task then makes the reports of its share of the people.
+
+All work in tasks is handed out by :func:`in_tasks`, the analyzer's on ranges of records, too.
 """
 
 from __future__ import annotations
@@ -19,29 +21,23 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import itemgetter, or_
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from shoal import checks
-from shoal.engines import columns
-from shoal.engines.columns import (
-    Answers,
-    Column,
-    Counting,
-    Expression,
-    Part,
-    Rows,
-    Source,
-    Spend,
-    Table,
-    Tallied,
-)
+from shoal.engines import expressions
+from shoal.engines.counting import Counting, Part, totals
+from shoal.engines.engine import Engine, Spend, changed, require_owners, unmeasured
+from shoal.engines.expressions import Codes
 from shoal.engines.files import require_columns
+from shoal.engines.local import CHUNK, Local
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
+from shoal.questions.answers import Answers
 from shoal.questions.kinds import MOST_LABELS, OTHER
-from shoal.questions.settled import Lookup
+from shoal.questions.settled import Coding, Kind, Lookup
 from shoal.randomness import Randomness, SecureRandomness, secure
 from shoal.values import Counts
 
@@ -52,7 +48,8 @@ if TYPE_CHECKING:
 DIRECT, RESULTS = "spark.task.maxDirectResultSize", "spark.driver.maxResultSize"
 MESSAGE = "spark.rpc.message.maxSize"
 _VALUE, _GROUP, _COUNT = "value", "group", "count"
-_COUNTED = "people binary, sizes binary, cells binary, totals binary, error string"
+_RETURNED = "data array<binary>, error string"  # of a task
+_NOTHING = "nothing was released"
 _NEEDED = ("shoal", "polars", "numpy", "cryptography")
 _PROBES = 8  # tasks that look whether executors have what they need
 _OVERHEAD = 16 << 10  # bytes of a task's result beside its counts: metrics, most of all
@@ -63,52 +60,115 @@ _RESERVE = 4  # of what the driver may receive, all counts together take a part 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt)): (.*)$", re.MULTILINE)
 _MODULE = re.compile(r"No module named '([\w]+)")
-Local = Callable[["pl.DataFrame"], Column | Rows]
-Given = dict[tuple[str, ...] | None, Answers]  # of all answers, or of those in a list and others
-Sources = Callable[[Iterator["pa.RecordBatch"]], Iterator[Source]]
+Data = tuple[bytes, ...]  # what a task returns
+Batches = Iterator["pa.RecordBatch"]
+Group = tuple[str, str]  # a column, and the label of its values
 _checked: set[str] = set()  # sessions whose executors have what they need
 
 
-# ------------------------------------------------------------------------- a table and its columns
-
-
 @dataclass(frozen=True, eq=False)
-class SparkTable(Table):
-    """Columns of a Spark data frame."""
+class Spark(Engine):
+    """Columns of a Spark data frame, or the rows of one group in it."""
 
     frame: Any
     schema: pl.DataFrame  # the same columns as Polars has them, without rows
-    given: dict[str, Given] = field(default_factory=dict, init=False)  # of each column
+    only: Group | None = None
+    # Answers of columns once they are counted: all of them, or those in a list and others.
+    given: dict[tuple[str, tuple[str, ...]], Answers] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, frame: Any, names: Sequence[str]) -> Spark:  # noqa: ANN401 - of either kind
+        """These columns, if nothing that can be known before the first row stands against it."""
+        with translated():
+            checks.refuse(frame.isStreaming, "a frame that has an end", data="a stream")
+            require_columns(names, frame.columns)
+            narrow = frame.select(*(_column(name).alias(name) for name in names))
+            _require_repeatable(narrow)
+            require_executors(narrow.sparkSession)
+            return cls(narrow, _polars(narrow.limit(0).toArrow()))
 
     @property
     def names(self) -> list[str]:
         """Of the columns."""
         return self.schema.columns
 
-    @classmethod
-    def of(cls, frame: Any, names: Sequence[str]) -> SparkTable:  # noqa: ANN401 - of either kind
-        """These columns, if nothing that can be known before the first row stands against it."""
+    def kind(self, column: str) -> Kind:
+        """What a column holds."""
+        return expressions.kind_of(self.schema.schema[column])
+
+    def where(self, column: str, label: str) -> Spark:
+        """The rows of one group."""
+        return replace(self, only=(column, label))
+
+    def size(self, coding: Coding) -> tuple[int, int]:
+        """How many rows there are, and how many of them lack what is read.
+
+        Of text, those that give each of the answers in a list are counted in the same pass. What
+        text is a number, a date or a list is what Polars says, not Spark's own rules.
+        """
         from pyspark.sql import functions as sql
 
-        with translated():
-            checks.refuse(frame.isStreaming, "a frame that has an end", data="a stream")
-            require_columns(names, frame.columns)
-            narrow = frame.select(*(sql.col(_quoted(name)).alias(name) for name in names))
-            _require_repeatable(narrow)
-            require_executors(narrow.sparkSession)
-            return cls(narrow, _polars(narrow.limit(0).toArrow()))
+        expressions.sizes(coding, self.schema.lazy())  # refuses columns of something else
+        names = coding.sources if coding.lacks == "vector" else (coding.column,)
+        text = "text" in map(self.kind, names)
+        if isinstance(coding, Lookup) and text and 0 < len(coding.labels) <= _MOST_LISTED:
+            answers = self._answers(coding.column, listed=coding.labels)
+            return answers.rows, answers.nulls
+        read = text and coding.lacks != "text"
+        if read or coding.lacks in {"list", "place"} or self.only is not None:
+            work = partial(_sizes_of_rows, coding, self.only, CHUNK)
+            parts = in_tasks(self._narrow(coding), work, coding.column)
+            sizes = sum((np.frombuffer(data, dtype=np.int64) for (data,) in parts), np.zeros(2))
+            return int(sizes[0]), int(sizes[1])
+        lacking = reduce(or_, (_lacking(name, self.schema.schema[name]) for name in names))
+        counted = sql.count(sql.lit(1)), sql.count(sql.when(lacking, 1))
+        with translated(coding.column):
+            ((rows, without),) = self.frame.agg(*counted).collect()
+        return rows, without
 
-    def column(self, name: str, by: str | None = None) -> SparkColumn:
-        """One of the columns; with ``by``, another that tells groups of its rows apart."""
-        names = {name: _VALUE} | ({by: _GROUP} if by else {})
-        # What settles a question has counted its answers: they are not read again.
-        return SparkColumn(name, **self._renamed(names), given=self.given.setdefault(name, {}))
+    def answers(self, column: str, *, few: bool = True) -> Answers:
+        """The different answers, grouped by Spark and labelled here."""
+        known = self.given.get((column, ())) if few else None
+        # One more than there may be tells that there are more; and nothing at all is none of them.
+        return known or self._answers(column, most=MOST_LABELS + 2 if few else None)
 
-    def rows(self, names: Sequence[str]) -> SparkRows:
-        """Columns of numbers that are read together."""
-        return SparkRows(tuple(names), **self._renamed({name: name for name in names}))
+    def counts(
+        self, counting: Counting, n: int, bits: Randomness, spend: Spend = unmeasured
+    ) -> Iterator[Part]:
+        """The counts, task by task."""
+        coding = counting.coding
+        known = None
+        if isinstance(coding, Lookup):  # others read more than the answer, or another thing
+            every = self.given.get((coding.column, ()))
+            known = self.given.get((coding.column, coding.labels), every)
+        with spend("collect"):
+            most = self._most_tasks(counting, bits)
+            if known is None:
+                returned = self._of_rows(counting, n, most)
+            else:
+                returned = self._of_answers(counting, n, most, known)
+        return (_part(data, truth=counting.truth) for data in returned)
 
-    def per_person(self, person: str, reports: int, bits: Randomness) -> SparkTable:
+    def _of_rows(self, counting: Counting, n: int, most: int) -> list[Data]:
+        """The counts of every partition's rows."""
+        coding = counting.coding
+        rows, lacking = self.size(coding)
+        if n not in {rows, rows - lacking}:
+            raise changed(coding.column)
+        # Fewer partitions where their counts would be too much together: no exchange.
+        frame = self._narrow(coding).coalesce(most)
+        return in_tasks(frame, partial(_counts_of_rows, counting, self.only, CHUNK), coding.column)
+
+    def _of_answers(self, counting: Counting, n: int, most: int, answers: Answers) -> list[Data]:
+        """The counts of every share of the people."""
+        devices = [each.device for each in counting.reports]
+        largest = max(each.message_bytes * math.ceil(each.messages) for each in devices)
+        people = max(CHUNK, _TASK_BYTES // largest)
+        tasks = min(most, _MOST_TASKS, -(-n // people))
+        work = partial(_counts_of_share, counting, answers, n, tasks, CHUNK)
+        return over_ranges(self.frame.sparkSession, range(tasks), work, counting.coding.column)
+
+    def sample(self, person: str, reports: int, bits: Randomness) -> Spark:
         """As many rows of everybody, as on one machine.
 
         A person's rows are put in order, and their places in that order drawn by a keyed hash:
@@ -116,28 +176,19 @@ class SparkTable(Table):
         every pass, and every attempt of a task, has the same rows. One exchange brings those of a
         person together.
         """
-        import polars as pl
         from pyspark.sql import Window
         from pyspark.sql import functions as sql
 
         kinds = self.schema.schema
         key = int(bits.words(1).view(np.int64)[0])
         with translated():
-            # Text with a collation of its own is told apart by its characters, as elsewhere.
-            values = {name: sql.col(_quoted(name)) for name in kinds}
-            texts = {
-                name: values[name].cast("string")
-                for name, kind in kinds.items()
-                if kind == pl.String
-            }
-            owner, lacking = values.pop(person), _lacking(_quoted(person), kinds[person])
+            lacking = _lacking(person, kinds[person])
             own = Window.partitionBy("person")
             (row,) = self.frame.agg(sql.count(sql.when(lacking, 1))).collect()
-            columns.require_owners(person, row[0])
-            exact = [texts.get(name, value).alias(name) for name, value in values.items()]
-            rows = self.frame.select(
-                texts.get(person, owner).alias("person"), sql.struct(*exact).alias("row")
-            )
+            require_owners(person, row[0])
+            exact = {name: _column(name, kind).alias(name) for name, kind in kinds.items()}
+            owner = exact.pop(person).alias("person")
+            rows = self.frame.select(owner, sql.struct(*exact.values()).alias("row"))
             placed = rows.select(
                 "*",
                 sql.row_number().over(own.orderBy("row")).alias("place"),
@@ -150,217 +201,89 @@ class SparkTable(Table):
             missing = sql.expr(f"if(turn = 1, greatest(0, {reports} - rows), 0)").cast("int")
             padded = sql.concat(sql.array("row"), sql.array_repeat(empty, missing))
             frame = chosen.select(sql.explode(padded).alias("row")).select("row.*")
-        return SparkTable(frame, self.schema.drop(person))
+        return Spark(frame, self.schema.drop(person))
 
-    def _renamed(self, names: dict[str, str]) -> dict[str, Any]:
+    def _narrow(self, coding: Coding) -> Any:  # noqa: ANN401 - a frame
+        """The columns that are read."""
+        by = () if self.only is None else self.only[:1]
+        return self.frame.select(*map(_column, dict.fromkeys((*coding.sources, *by))))
+
+    def _answers(
+        self, column: str, *, most: int | None = None, listed: Sequence[str] = ()
+    ) -> Answers:
+        """How many give each answer; of a list, those that are not in it count as one."""
         from pyspark.sql import functions as sql
 
-        with translated():
-            chosen = [sql.col(_quoted(name)).alias(new) for name, new in names.items()]
-            frame = self.frame.select(*chosen)
-        return {"frame": frame, "schema": self.schema.select(*names).rename(names)}
-
-
-@dataclass(frozen=True, eq=False)
-class SparkColumn(Column):
-    """One column of a Spark data frame, or of the rows in one group."""
-
-    frame: Any
-    schema: pl.DataFrame = field(kw_only=True)
-    only: str | None = None
-    given: Given = field(default_factory=dict, kw_only=True)  # once they are counted
-
-    @property
-    def local(self) -> Local:
-        """Makes the same of some of its rows, where these are."""
-        return partial(_column, self.name, self.only)
-
-    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
-        """The counts, task by task."""
-        with spend("collect"):
-            coding = counting.inputs.coding
-            known = None
-            if isinstance(coding, Lookup):  # others read more than the answer, or another thing
-                known = self.given.get(coding.labels, self.given.get(None))
-            if known is None:
-                return _of_rows(self, counting, n, bits)
-            answers = Tallied(self.name, known, chunk=columns.CHUNK)
-            return _of_answers(self.frame.sparkSession, answers, counting, n, bits)
-
-    def groups(self, by: str) -> Answers:
-        """The groups that the rows are in, as answers of the column that they are by."""
-        frame, schema = self.frame.select(_GROUP), self.schema.select(_GROUP)
-        names = {_GROUP: _VALUE}
-        return SparkColumn(
-            by, frame.withColumnsRenamed(names), schema=schema.rename(names)
-        ).answers()
-
-    def group(self, label: str) -> SparkColumn:
-        """The rows of one group."""
-        return replace(self, only=label, given={})
-
-    def kind(self) -> pl.DataType:
-        """What the column holds."""
-        return self.schema.schema[_VALUE]
-
-    def size(self, listed: Sequence[str] = ()) -> tuple[int, int]:
-        """How many rows there are, and how many of them have no answer.
-
-        Of text, those that give each of the answers in a list are counted in the same pass.
-        """
-        import polars as pl
-
-        columns.as_text(pl.col(_VALUE), self.kind(), self.name)  # refuses what has none
-        if self._is_text(_VALUE) and 0 < len(listed) <= _MOST_LISTED:
-            answers = self._answers(listed=listed)
-            return answers.rows, answers.nulls
-        keys = [] if self.only is None else [_GROUP]
-        lacking = _lacking(_VALUE, self.kind())
-        counts = self._of_group(self._counts(keys, nulls=lacking))
-        rows, nulls = counts.select(pl.col(_COUNT).sum(), pl.col("nulls").sum()).row(0)
-        return int(rows), int(nulls)
-
-    def valued(self, coding: Expression) -> tuple[int, int]:
-        """How many rows there are, and for how many of them the expression is null."""
-        coding(_VALUE, self.kind())  # refuses columns that are none of its kind
-        task = partial(_values_of_partition, self.local, coding)
-        with translated(self.name):
-            parts = self.frame.mapInArrow(task, "sizes binary").collect()
-        sizes = sum((np.frombuffer(part.sizes, dtype=np.int64) for part in parts), np.zeros(2))
-        return int(sizes[0]), int(sizes[1])
-
-    def answers(self, *, few: bool = True) -> Answers:
-        """The different answers, grouped by Spark and labelled here."""
-        if few and None in self.given:
-            return self.given[None]
-        most = MOST_LABELS + 2  # one more tells that there are more; and nothing at all
-        return self._answers(most=most if few else None)
-
-    def _answers(self, *, most: int | None = None, listed: Sequence[str] = ()) -> Answers:
-        """How many give each answer; of a list, those that are not in it count as one."""
-        import polars as pl
-
-        text = columns.as_text(pl.col(_VALUE), self.kind(), self.name)
-        keys = [_VALUE] if self.only is None else [_VALUE, _GROUP]
-        counts = self._counts(keys, most=most and most * len(keys), listed=listed)
-        counts = self._of_group(counts).with_columns(text)
-        answers = Answers.of(counts[_VALUE], counts[_COUNT])
+        kinds = self.schema.schema
+        expressions.label(column, kinds)  # refuses what has none
+        keys = {_VALUE: column} | ({} if self.only is None else {_GROUP: self.only[0]})
+        with translated(column):
+            raw = {key: _column(name, kinds[name]) for key, name in keys.items()}
+            if listed:
+                value, unlisted = raw[_VALUE], max(listed, key=len) + OTHER  # longer than all
+                known = value.isNull() | value.isin(list(listed))
+                raw[_VALUE] = sql.when(known, value).otherwise(unlisted)
+            named = (value.alias(key) for key, value in raw.items())
+            counted = self.frame.groupBy(*named).agg(sql.count(sql.lit(1)).alias(_COUNT))
+            counted = counted if most is None else counted.limit(most * len(keys))
+            counts = _polars(counted.toArrow())
+        if self.only is not None:
+            counts = counts.filter(expressions.label(_GROUP, counts.schema) == self.only[1])
+        labels = counts.select(expressions.label(_VALUE, counts.schema)).to_series()
+        answers = Answers.of(labels, counts[_COUNT])
         if most is not None:
-            answers.require_few(self.name)
+            answers.require_few(column)
         if most is not None or listed:
-            self.given[tuple(listed) or None] = answers
+            self.given[column, tuple(listed)] = answers
         return answers
 
-    @property
-    def _numeric(self) -> SparkRows:
-        names = {_VALUE: self.name}
-        frame = self.frame.select(_VALUE).withColumnsRenamed(names)
-        return SparkRows((self.name,), frame, schema=self.schema.select(_VALUE).rename(names))
-
-    def _counts(
-        self,
-        keys: Sequence[str],
-        *,
-        most: int | None = None,
-        listed: Sequence[str] = (),
-        **flags: object,
-    ) -> pl.DataFrame:
-        """How many rows have each value of the keys, and how many of them each flag."""
-        from pyspark.sql import functions as sql
-
-        flagged = (sql.count(sql.when(flag, 1)).alias(name) for name, flag in flags.items())
-        with translated(self.name):
-            # A value of text with a collation of its own is more than one answer.
-            texts = {key: sql.col(key).cast("string") for key in keys if self._is_text(key)}
-            if listed:
-                value, unlisted = texts[_VALUE], max(listed, key=len) + OTHER  # longer than all
-                known = value.isNull() | value.isin(list(listed))
-                texts[_VALUE] = sql.when(known, value).otherwise(unlisted)
-            values = [texts[key].alias(key) if key in texts else key for key in keys]
-            counts = self.frame.groupBy(*values).agg(sql.count(sql.lit(1)).alias(_COUNT), *flagged)
-            counts = counts if most is None else counts.limit(most)
-            return _polars(counts.toArrow())
-
-    def _is_text(self, key: str) -> bool:
-        import polars as pl
-
-        return self.schema.schema[key] == pl.String
-
-    def _of_group(self, counts: pl.DataFrame) -> pl.DataFrame:
-        if self.only is None:
-            return counts
-        import polars as pl
-
-        group = columns.as_text(pl.col(_GROUP), counts.schema[_GROUP], self.name)
-        return counts.filter(group == self.only)
+    def _most_tasks(self, counting: Counting, bits: Randomness) -> int:
+        """How many vectors of counts the driver may receive; an error if one is too large."""
+        expected = (
+            "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
+        )
+        seeded = not isinstance(bits, SecureRandomness)
+        checks.refuse(seeded, expected, randomness=type(bits).__name__)
+        coding, session = counting.coding, self.frame.sparkSession
+        nobody = expressions.values(coding, expressions.read(coding, self.schema.lazy()).collect())
+        cells = sum(len(each.cells) for each in counting.part(nobody, bits).counts)
+        true = len(totals(coding, nobody)) if counting.truth else 0
+        size = 8 * (cells + true) + _OVERHEAD
+        direct, results = _setting(session, DIRECT, "1m"), _setting(session, RESULTS, "1g")
+        message = _setting(session, MESSAGE, "128", unit="m")
+        if size > min(direct, message):
+            wanted = -(-size // _UNITS["m"])
+            advice = f"{DIRECT}={wanted}m"
+            advice += f" and {MESSAGE}={wanted + 1}" if size > message else ""
+            expected = (
+                f"counts that fit into a task's own result: {cells:,} cells are {size:,} bytes, "
+                f"and executors would store more than {min(direct, message):,}, perhaps on disk "
+                f"(make the session with {advice}, or ask for fewer answers)"
+            )
+            raise InvalidArgumentError("cells", cells, expected)
+        together = results // _RESERVE if results else _UNITS["g"]
+        expected = (
+            f"space for one task's counts in the driver (make the session with a larger {RESULTS})"
+        )
+        checks.refuse(size > together, expected, cells=cells)
+        return together // size  # at least one, and far from too many for Spark to count
 
 
-@dataclass(frozen=True, eq=False)
-class SparkRows(Rows):
-    """Columns of numbers of a Spark data frame, read together."""
+def _column(name: str, kind: pl.DataType | None = None) -> Any:  # noqa: ANN401 - of Spark
+    """One of a frame's; text with a collation of its own is told apart by its characters."""
+    import polars as pl
+    from pyspark.sql import functions as sql
 
-    frame: Any
-    schema: pl.DataFrame = field(kw_only=True)
-
-    @property
-    def local(self) -> Local:
-        """Makes the same of some of the rows, where these are."""
-        return partial(_rows, self.names)
-
-    def counted(self, counting: Counting, n: int, bits: Randomness, spend: Spend) -> Iterator[Part]:
-        """The counts, partition by partition."""
-        with spend("collect"):
-            return _of_rows(self, counting, n, bits)
-
-    def size(self) -> tuple[int, list[int], int]:
-        """How many rows there are, how many lack a number in each column, and in any."""
-        import polars as pl
-        from pyspark.sql import functions as sql
-
-        _rows(self.names, self.schema).expressions()  # refuses columns that are none of numbers
-        if pl.String in self.schema.dtypes:
-            return self._text_size()
-        lacking = [_lacking(_quoted(name), kind) for name, kind in self.schema.schema.items()]
-        any_lacking = lacking[0]
-        for each in lacking[1:]:
-            any_lacking |= each
-        counts = [sql.count(sql.when(each, 1)) for each in (*lacking, any_lacking)]
-        with translated(self.name):
-            (row,) = self.frame.agg(sql.count(sql.lit(1)), *counts).collect()
-        rows, *nulls, without = row
-        return rows, nulls, without
-
-    def _text_size(self) -> tuple[int, list[int], int]:
-        """What text is a number is what Polars says, not Spark's own rules."""
-        task = partial(_sizes_of_partition, self.names)
-        with translated(self.name):
-            rows = self.frame.mapInArrow(task, "sizes binary").collect()
-        sizes = np.zeros(len(self.names) + 2, dtype=np.int64)
-        for row in rows:
-            sizes += np.frombuffer(row.sizes, dtype=np.int64)
-        total, *nulls, without = sizes.tolist()
-        return total, nulls, without
-
-
-def _column(name: str, only: str | None, rows: pl.DataFrame) -> Column:
-    column = Column(name, rows.lazy())
-    return column if only is None else column.group(only)
-
-
-def _rows(names: tuple[str, ...], rows: pl.DataFrame) -> Rows:
-    return Rows(names, rows.lazy())
+    value = sql.col(f"`{name.replace('`', '``')}`")
+    return value.cast("string") if kind == pl.String else value
 
 
 def _lacking(name: str, kind: pl.DataType) -> Any:  # noqa: ANN401 - a column of Spark
     """Where there is no value; not-a-number is none."""
     from pyspark.sql import functions as sql
 
-    value = sql.col(name)
+    value = _column(name)
     return value.isNull() | sql.isnan(value) if kind.is_float() else value.isNull()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:
@@ -381,98 +304,6 @@ def _unzoned(kind: pl.DataType) -> pl.DataType:
     return pl.List(_unzoned(cast("pl.DataType", kind.inner))) if isinstance(kind, pl.List) else kind
 
 
-# ------------------------------------------------------------------------ the counts of partitions
-
-
-def _of_rows(
-    source: SparkColumn | SparkRows, counting: Counting, n: int, bits: Randomness
-) -> Iterator[Part]:
-    """The counts of every partition's rows."""
-    most = _most_tasks(source.frame.sparkSession, counting, bits)
-    rows, lacking = counting.inputs.size()
-    if n not in {rows, rows - lacking}:
-        raise columns.changed(source.name)
-    local, size = source.local, max(1, columns.CHUNK // len(source.schema.columns))
-    # Fewer partitions where their counts would be too much together: no exchange.
-    frame = source.frame.coalesce(most)
-    return _collected(frame, counting, local(source.schema), partial(_sources, local, size))
-
-
-def _of_answers(
-    session: Any,  # noqa: ANN401 - of either kind
-    answers: Tallied,
-    counting: Counting,
-    n: int,
-    bits: Randomness,
-) -> Iterator[Part]:
-    """The counts of every share of the people."""
-    most = _most_tasks(session, counting, bits)
-    devices = [each.device for each in counting.reports]
-    largest = max(each.message_bytes * math.ceil(each.messages) for each in devices)
-    people = max(columns.CHUNK, _TASK_BYTES // largest)
-    tasks = min(most, _MOST_TASKS, -(-n // people))
-    shares = partial(_shares, answers, n, tasks)
-    empty = Tallied(answers.name, answers.answers, last=0)
-    return _collected(session.range(0, tasks, 1, tasks), counting, empty, shares)
-
-
-def _collected(frame: Any, counting: Counting, empty: Source, sources: Sources) -> Iterator[Part]:  # noqa: ANN401
-    """One job, one stage: every task's counts. What a task has of people is made in it."""
-    name = counting.inputs.source.name
-    counting = replace(counting, inputs=replace(counting.inputs, source=empty))
-    task = partial(_counts_of_task, counting, sources)
-    with translated(name):
-        parts = frame.mapInArrow(task, _COUNTED).collect()
-    for part in parts:
-        if part.error is not None:
-            raise InvalidArgumentError(*json.loads(part.error))
-    return (
-        Part(tuple(_counts(part)), np.frombuffer(part.totals) if counting.truth else None)
-        for part in parts
-    )
-
-
-def _counts(part: Any) -> Iterator[Counts]:  # noqa: ANN401 - a row
-    """Of each report, which stand one behind the other."""
-    people, sizes, cells = (
-        np.frombuffer(each, dtype=np.int64) for each in (part.people, part.sizes, part.cells)
-    )
-    split = np.split(cells, np.cumsum(sizes)[:-1])
-    return map(Counts, split, people.tolist())
-
-
-def _most_tasks(session: Any, counting: Counting, bits: Randomness) -> int:  # noqa: ANN401
-    """How many vectors of counts the driver may receive; an error if one is too large by itself."""
-    seeded = "no randomness for a Spark frame: tasks draw their own, and again if they are repeated"
-    checks.refuse(not isinstance(bits, SecureRandomness), seeded, randomness=type(bits).__name__)
-    inputs = counting.inputs
-    nobody, cells = inputs.inputs(inputs.nobody, bits), 0
-    for report in counting.reports:
-        given = nobody if report.given is None else report.given(nobody, bits)
-        sent = report.device.randomize(given)
-        cells += len(report.device.tally(sent).cells)
-    totals = len(inputs.totals(inputs.nobody)) if counting.truth else 0
-    size = 8 * (cells + totals) + _OVERHEAD
-    direct, results = _setting(session, DIRECT, "1m"), _setting(session, RESULTS, "1g")
-    message = _setting(session, MESSAGE, "128", unit="m")
-    if size > min(direct, message):
-        wanted = -(-size // _UNITS["m"])
-        advice = f"{DIRECT}={wanted}m"
-        advice += f" and {MESSAGE}={wanted + 1}" if size > message else ""
-        expected = (
-            f"counts that fit into a task's own result: {cells:,} cells are {size:,} bytes, "
-            f"and executors would store more than {min(direct, message):,}, perhaps on disk "
-            f"(make the session with {advice}, or ask for fewer answers)"
-        )
-        raise InvalidArgumentError("cells", cells, expected)
-    together = results // _RESERVE if results else _UNITS["g"]
-    expected = (
-        f"space for one task's counts in the driver (make the session with a larger {RESULTS})"
-    )
-    checks.refuse(size > together, expected, cells=cells)
-    return together // size  # at least one, and far from too many for Spark to count
-
-
 def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # noqa: ANN401
     """A size in bytes, as Spark writes it: 1048576, 1024k, 1m, 1mb."""
     text = str(session.conf.get(name, default)).strip().lower()
@@ -480,86 +311,158 @@ def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # n
     return int(number) * _UNITS[letter or unit]
 
 
-def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pl.DataFrame]:
-    """A partition's rows, a chunk at a time: Spark's own batches are small."""
+# --------------------------------------------------------------------------------- work in tasks
+
+
+def in_tasks(
+    frame: Any,  # noqa: ANN401 - of either kind
+    work: Callable[[Batches], Iterator[Data]],
+    column: str | None = None,
+    *,
+    advice: str | None = None,
+) -> list[Data]:
+    """One job, one stage: what ``work`` makes of the rows of each partition.
+
+    What it refuses is about the data or, with ``advice``, about what executors need.
+    """
+    with translated(column):
+        rows = frame.mapInArrow(partial(_task, work), _RETURNED).collect()
+    for error in (json.loads(row.error) for row in rows if row.error is not None):
+        if error["argument"] is not None and advice is None:
+            raise InvalidArgumentError(*error["argument"])
+        raise EngineError("Spark", f"an executor failed: {error['reason']}", advice or _NOTHING)
+    return [tuple(row.data) for row in rows]
+
+
+def over_ranges(
+    session: Any,  # noqa: ANN401 - of either kind
+    numbers: range,
+    work: Callable[[int], Iterator[Data]],
+    column: str | None = None,
+    *,
+    advice: str | None = None,
+) -> list[Data]:
+    """What ``work`` makes of each number, a task for each, in their order."""
+    frame = session.range(numbers.start, numbers.stop, 1, len(numbers))
+    returned = in_tasks(frame, partial(_each, work), column, advice=advice)
+    return [data[1:] for data in sorted(returned, key=itemgetter(0))]
+
+
+def _task(work: Callable[[Batches], Iterator[Data]], batches: Batches) -> Batches:
+    """In a task: what it returns. An error is told, not raised: Spark would only try again."""
+    import pyarrow as pa
+
+    def row(data: Data, error: dict[str, Any] | None) -> pa.RecordBatch:
+        told = None if error is None else json.dumps(error)
+        arrays = [pa.array([data], pa.list_(pa.binary())), pa.array([told], pa.string())]
+        return pa.RecordBatch.from_arrays(arrays, names=["data", "error"])
+
+    try:
+        for data in work(batches):
+            yield row(data, None)
+    except InvalidArgumentError as refused:
+        argument = [refused.name, str(refused.value), refused.expected]
+        yield row((), {"reason": str(refused), "argument": argument})
+    except (ShoalError, OSError) as problem:
+        yield row((), {"reason": str(problem), "argument": None})
+
+
+def _each(work: Callable[[int], Iterator[Data]], batches: Batches) -> Iterator[Data]:
+    """In a task: what it makes of its numbers, with the number."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for data in work(number):
+                yield number.to_bytes(8, "big"), *data
+
+
+def _pieces(batches: Batches, only: Group | None, size: int) -> Iterator[Local]:
+    """In a task: its rows, a chunk at a time; Spark's own batches are small."""
     import pyarrow as pa
 
     rows, collected = 0, list[Any]()
+
+    def piece() -> Local:
+        local = Local(_polars(pa.Table.from_batches(collected)).lazy())
+        return local if only is None else local.where(*only)
+
     for batch in batches:
         rows += batch.num_rows
         collected.append(batch)
-        if rows >= size:
-            yield _polars(pa.Table.from_batches(collected))
+        if rows * batch.num_columns >= size:
+            yield piece()
             rows, collected = 0, []
     if rows:
-        yield _polars(pa.Table.from_batches(collected))
+        yield piece()
 
 
-def _sources(local: Local, size: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Source]:
-    """In a task: its rows, a chunk at a time."""
-    return map(local, _pieces(batches, size))
-
-
-def _shares(
-    answers: Tallied, n: int, tasks: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[Source]:
-    """In a task: its share of the people."""
-    for batch in batches:
-        for task in batch.column(0).to_pylist():
-            yield replace(answers, first=n * task // tasks, last=n * (task + 1) // tasks)
-
-
-def _counts_of_task(
-    counting: Counting, sources: Sources, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """In a task: the counts of all that it has in one row, nothing if it has nobody."""
-    import pyarrow as pa
-
-    total: Part | None = None
-    bits, error = secure(), None
-    try:
-        for source in sources(batches):
-            for part in counting.parts(source, bits):
-                total = part if total is None else total + part
-    except InvalidArgumentError as refused:  # not raised: Spark would only try again
-        error = json.dumps([refused.name, str(refused.value), refused.expected])
-        total = Part((Counts(np.zeros(0, dtype=np.int64), 0),))
-    if total is not None:
-        totals = np.zeros(0) if total.totals is None else total.totals
-        counts = total.counts
-        numbers = {
-            "people": np.array([each.n for each in counts]),
-            "sizes": np.array([each.cells.size for each in counts]),
-            "cells": np.concatenate([each.cells for each in counts]),
-        }
-        row = {name: [each.astype(np.int64).tobytes()] for name, each in numbers.items()}
-        texts = pa.array([error], type=pa.string())
-        yield pa.RecordBatch.from_pydict(row | {"totals": [totals.tobytes()], "error": texts})
-
-
-def _sizes_of_partition(
-    names: tuple[str, ...], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """In a task: how many rows it has, and how many of them lack a number, in one row."""
-    import pyarrow as pa
-
-    sizes = np.zeros(len(names) + 2, dtype=np.int64)
-    for rows in _pieces(batches, max(1, columns.CHUNK // len(names))):
-        total, nulls, lacking = _rows(names, rows).size()
-        sizes += np.array([total, *nulls, lacking])
-    yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})
-
-
-def _values_of_partition(
-    local: Local, coding: Expression, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """In a task: how many rows it has, and how many of them lack a value, in one row."""
-    import pyarrow as pa
-
+def _sizes_of_rows(
+    coding: Coding, only: Group | None, size: int, batches: Batches
+) -> Iterator[Data]:
+    """In a task: how many rows it has, and how many of them lack what is read."""
     sizes = np.zeros(2, dtype=np.int64)
-    for column in _sources(local, columns.CHUNK, batches):
-        sizes += np.array(cast("Column", column).valued(coding))
-    yield pa.RecordBatch.from_pydict({"sizes": [sizes.tobytes()]})
+    for rows in _pieces(batches, only, size):
+        sizes += np.array(rows.size(coding))
+    yield (sizes.tobytes(),)
+
+
+def _counts_of_rows(
+    counting: Counting, only: Group | None, size: int, batches: Batches
+) -> Iterator[Data]:
+    """In a task: the counts of its rows."""
+    pieces = _pieces(batches, only, size)
+    return _counted(
+        counting, (values for each in pieces for values in each.chunks(counting.coding))
+    )
+
+
+def _counts_of_share(
+    counting: Counting, answers: Answers, n: int, tasks: int, size: int, task: int
+) -> Iterator[Data]:
+    """In a task: the counts of its share of n people, of whom is known who answers what."""
+    first, last = n * task // tasks, n * (task + 1) // tasks
+    return _counted(counting, share(cast("Lookup", counting.coding), answers, first, last, size))
+
+
+def share(coding: Lookup, answers: Answers, first: int, last: int, size: int) -> Iterator[Codes]:
+    """The codes of some people of a column, the same ones side by side, so many at a time.
+
+    The output of a shuffler is a multiset: the order of people is nobody's business, and reports
+    made from their answers have the law of those made row by row.
+    """
+    import polars as pl
+
+    name, labels = coding.column, answers.tally[_VALUE]
+    given = pl.DataFrame({name: pl.concat([labels, pl.Series([None], dtype=labels.dtype)])})
+    codes = given.select(expressions.code(coding, given.schema)).to_series()
+    times = np.append(answers.tally[_COUNT].to_numpy(), answers.nulls).astype(np.int64)
+    ends = np.cumsum(times[codes.is_not_null().to_numpy()])
+    numbers = codes.drop_nulls().to_numpy()
+    for start in range(first, last, size):
+        stop = min(start + size, last)
+        yield np.repeat(numbers, np.diff(np.clip(ends, start, stop), prepend=start))
+
+
+def _counted(counting: Counting, chunks: Iterator[Any]) -> Iterator[Data]:
+    """In a task: the counts of all that it has; nothing if it has nobody."""
+    total: Part | None = None
+    for part in counting.parts(chunks, secure()):
+        total = part if total is None else total + part
+    if total is not None:
+        counts = total.counts
+        people = np.array([each.n for each in counts], dtype=np.int64)
+        sizes = np.array([each.cells.size for each in counts], dtype=np.int64)
+        cells = np.concatenate([each.cells for each in counts]).astype(np.int64)
+        true = np.zeros(0) if total.totals is None else total.totals
+        yield people.tobytes(), sizes.tobytes(), cells.tobytes(), true.tobytes()
+
+
+def _part(data: Data, *, truth: bool) -> Part:
+    """What a task counted: of each report, one behind the other."""
+    people, sizes, cells = (np.frombuffer(each, dtype=np.int64) for each in data[:3])
+    split = np.split(cells, np.cumsum(sizes)[:-1])
+    return Part(
+        tuple(map(Counts, split, people.tolist())), np.frombuffer(data[3]) if truth else None
+    )
 
 
 # ---------------------------------------------------------- what must hold before anything is done
@@ -644,7 +547,7 @@ def translated(name: str | None = None) -> Iterator[None]:
             expected = f"a frame that Spark can read ({line})"
             what = ("data", type(error).__name__) if name is None else ("column", name)
             raise InvalidArgumentError(*what, expected) from None
-        raise EngineError("Spark", line, "nothing was released") from None
+        raise EngineError("Spark", line, _NOTHING) from None
 
 
 def first_line(error: BaseException) -> str:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 import numpy as np
 
 from shoal import checks
-from shoal.engines.columns import Codes, Numbers, Report
+from shoal.engines.counting import Report
+from shoal.engines.expressions import Codes, Numbers
 from shoal.errors import InvalidArgumentError
 from shoal.intervals.estimates import AnyEstimate, Estimate, Joined, KnownErrors, Piece
 from shoal.mechanisms.base import Device

@@ -10,15 +10,17 @@ How a column is read is a *coding*, a plain value: an engine turns it into whate
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError
+from shoal.questions.answers import Answers
 from shoal.questions.domains import Ball, Cells, Domain, Interval, Sphere
 from shoal.questions.edges import Edges
 from shoal.questions.kinds import (
@@ -73,6 +75,18 @@ class Read:
     several: ClassVar[bool] = False  # whether a code is a set of answers
     bounded: ClassVar[bool] = False  # whether what is read is cut to what may be reported
 
+    column: str  # or what several are called
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        return (self.column,)
+
+    @property
+    def cells(self) -> int:
+        """How many different codes, or coordinates, there are."""
+        return 1
+
     @property
     def lacks(self) -> Lacks:
         """What a row has to have."""
@@ -91,6 +105,11 @@ class Lookup(Read):
     none: int | None = None
     other: int | None = None
 
+    @property
+    def cells(self) -> int:
+        """The labels, and what was added."""
+        return len(self.labels) + (self.none is not None) + (self.other is not None)
+
 
 @dataclass(frozen=True)
 class Cut(Read):
@@ -99,6 +118,11 @@ class Cut(Read):
     column: str
     edges: Edges
     none: int | None = None
+
+    @property
+    def cells(self) -> int:
+        """The bins, and what was added."""
+        return len(self.edges) + (self.none is not None)
 
     @property
     def lacks(self) -> Lacks:
@@ -123,6 +147,11 @@ class Members(Read):
     drop: bool = False
 
     @property
+    def cells(self) -> int:
+        """The labels."""
+        return len(self.labels)
+
+    @property
     def lacks(self) -> Lacks:
         """A list."""
         return "list"
@@ -142,9 +171,19 @@ class Product(Read):
         return self.inner.lacks
 
     @property
-    def column(self) -> str:
+    def column(self) -> str:  # type: ignore[override] # follows from the parts
         """That of the answers."""
         return self.inner.column
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """That of the answers, and that of the groups."""
+        return self.inner.column, self.groups.column
+
+    @property
+    def cells(self) -> int:
+        """The answers of all groups."""
+        return self.groups.cells * self.answers
 
 
 @dataclass(frozen=True)
@@ -156,6 +195,16 @@ class Placed(Read):
     column: str
     groups: Lookup | None = None
     drop: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """That of the numbers, and that of the groups."""
+        return (self.column,) if self.groups is None else (self.column, self.groups.column)
+
+    @property
+    def cells(self) -> int:
+        """The groups."""
+        return 1 if self.groups is None else self.groups.cells
 
     @property
     def lacks(self) -> Lacks:
@@ -191,9 +240,19 @@ class Coordinates(Read):
     norm: float
 
     @property
-    def column(self) -> str:
+    def column(self) -> str:  # type: ignore[override] # follows from the columns
         """What the columns are called."""
         return spelled(self.columns)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """One for each coordinate."""
+        return self.columns
+
+    @property
+    def cells(self) -> int:
+        """The coordinates."""
+        return len(self.columns)
 
     @property
     def lacks(self) -> Lacks:
@@ -216,39 +275,25 @@ Coding = Lookup | Cut | Members | Product | Placed | Clip | Coordinates | Spelle
 # ----------------------------------------------------------------------------- what data know
 
 
-class Answers(Protocol):
-    """The different answers of a column."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-
-    @property
-    def nulls(self) -> int:
-        """How many of them have no answer."""
-
-    @property
-    def distinct(self) -> tuple[str, ...]:
-        """Sorted."""
-
-    def require_public(self, name: str, argument: str, instead: str, *, insisted: bool) -> None:
-        """Such as a public list may have: neither many, nor numbers that are measured."""
-
-
-class Facts(Protocol):
+class Facts(ABC):
     """What an engine says of a table before anybody reports."""
 
+    @abstractmethod
     def kind(self, column: str) -> Kind:
         """What a column holds."""
 
+    @abstractmethod
     def size(self, coding: Coding) -> tuple[int, int]:
         """How many rows there are, and how many of them lack what is read."""
 
+    @abstractmethod
+    def answers(self, column: str, *, few: bool = True) -> Answers:
+        """The different answers of a column: an error if they are not ``few``."""
+
     def lacking(self, coding: Coding) -> str:
         """The column in which a row lacks what is read: of several the first one."""
-
-    def answers(self, column: str) -> Answers:
-        """The different answers of a column."""
+        *names, last = coding.sources if coding.reads == "vectors" else (coding.column,)
+        return next((name for name in names if self.size(Placed(name))[1]), last)
 
 
 # ------------------------------------------------------------------------------------ settled

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal import checks
-from shoal.engines import columns as reading
-from shoal.engines.columns import Column, Counting, Inputs, Report
+from shoal.engines import tables as reading
+from shoal.engines.counting import Counting, Report
+from shoal.engines.engine import Engine
 from shoal.engines.files import Files
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE
 from shoal.errors import InvalidArgumentError
@@ -174,13 +175,13 @@ def run(
     checks.refuse(asked.groups is not None, expected, by=asked.columns[-1])
     _check(epsilon, distance, level, simulations)
     table = Files.of(data) or data
-    column = reading.table(table, [asked.name]).column(asked.name)
-    answers = _answers([column], asked, reference)
+    rows = reading.table(table, [asked.name])
+    answers = _answers([rows], asked, reference)
     if PUBLIC_LIST in answers.notes:
         answers = replace(answers, notes=(*answers.notes, ONLY_GIVEN))
-    _require_listed(column, answers.labels)
+    _require_listed(rows, asked.name, answers.labels)
     return _tested(
-        People(asked, answers, (column,), (_name(table, "data"),)),
+        People(asked, answers, (rows,), (_name(table, "data"),)),
         Hypothesis(**answers.terms, distance=distance, level=level),
         simulations,
         progress,
@@ -326,12 +327,11 @@ def _tested(
 def _collected(tester: Tester, people: People, progress: Progress | None) -> list[Counts]:
     """What the analyzer gets of each group: randomized, and counted a piece at a time."""
     counts: list[Counts] = []
-    labels = people.answers.labels
-    for column, size in zip(people.columns, people.sizes, strict=True):
-        inputs = Inputs(source=column, coding=Lookup(column.name, labels), cells=len(labels))
-        counting = Counting(inputs=inputs, reports=(Report(tester.device),))
+    coding = Lookup(people.question.name, people.answers.labels)
+    counting = Counting(coding, (Report(tester.device),))
+    for rows, size in zip(people.tables, people.sizes, strict=True):
         done, every = sum(each.n for each in counts), sum(people.sizes)
-        part = counting.total(size, source(None), progress=progress, done=done, people=every)
+        part = counting.total(rows, size, source(None), progress=progress, done=done, people=every)
         counts += part.counts
     return counts
 
@@ -341,25 +341,26 @@ def _collected(tester: Tester, people: People, progress: Progress | None) -> lis
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Who answers what: one group, or two that are compared, each with a column of its own."""
+    """Who answers what: one group, or two that are compared, each with rows of its own."""
 
     question: Choice
     answers: AnswerList
-    columns: tuple[Column, ...]
+    tables: tuple[Engine, ...]
     names: tuple[str, ...]
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many answer in each group: nobody is without an answer who is not left out."""
-        return tuple(map(self._size, self.columns, self.names))
+        return tuple(map(self._size, self.tables, self.names))
 
-    def _size(self, column: Column, group: str) -> int:
-        rows, missing = column.size()
+    def _size(self, table: Engine, group: str) -> int:
+        name = self.question.name
+        rows, missing = table.size(Lookup(name, self.answers.labels))
         lacking = f"the {missing:,} of {rows:,} rows of {group} without one"
         expected = f"an answer in every row (missing='drop' / --drop-nulls leaves out {lacking})"
-        checks.refuse(missing and not self._dropped, expected, column=column.name)
+        checks.refuse(missing and not self._dropped, expected, column=name)
         expected = f"at least one row of {group} with an answer"
-        checks.refuse(missing == rows, expected, column=column.name)
+        checks.refuse(missing == rows, expected, column=name)
         return rows - missing
 
     @property
@@ -370,7 +371,7 @@ class People:
     def public(self) -> list[str]:
         """What is treated as public."""
         listed = [PUBLIC_LIST] * (PUBLIC_LIST in self.answers.notes)
-        groups = [GROUPS_PUBLIC] * (len(self.columns) > 1)
+        groups = [GROUPS_PUBLIC] * (len(self.tables) > 1)
         return [*listed, *groups, *[PUBLIC_NULLS] * self._dropped]
 
     @property
@@ -387,14 +388,14 @@ def _two_tables(data: Table, second: Table | None, asked: Choice) -> People:
     """The people of one table and those of another."""
     expected = "a second table, or groups: Choice(...).by(column)"
     checks.refuse(second is None, expected, second=second)
-    tables = [Files.of(each) or each for each in (data, second)]
-    _require_apart(*tables)
-    columns = [reading.table(each, [asked.name]).column(asked.name) for each in tables]
-    answers = _answers(columns, asked)
-    for each in columns:
-        _require_listed(each, answers.labels)
-    names = map(_name, tables, ("data", "second"))
-    return People(asked, answers, tuple(columns), tuple(names))
+    given = [Files.of(each) or each for each in (data, second)]
+    _require_apart(*given)
+    tables = [reading.table(each, [asked.name]) for each in given]
+    answers = _answers(tables, asked)
+    for each in tables:
+        _require_listed(each, asked.name, answers.labels)
+    names = map(_name, given, ("data", "second"))
+    return People(asked, answers, tuple(tables), tuple(names))
 
 
 def _require_apart(data: Table, second: Table) -> None:
@@ -410,18 +411,18 @@ def _require_apart(data: Table, second: Table) -> None:
 
 def _two_groups(data: Table, asked: Choice, told: Groups) -> People:
     """The people of one table, in two groups."""
-    table, by = Files.of(data) or data, told.column
-    column = reading.table(table, [asked.name, by]).column(asked.name, by)
-    answers = _answers([column], asked)
-    _require_listed(column, answers.labels)
-    groups = _groups(column, by, told.labels)
+    by = told.column
+    table = reading.table(Files.of(data) or data, [asked.name, by])
+    answers = _answers([table], asked)
+    _require_listed(table, asked.name, answers.labels)
+    groups = _groups(table, by, told.labels)
     names = (f"{by} = {label}" for label in groups)
-    return People(asked, answers, tuple(map(column.group, groups)), tuple(names))
+    return People(asked, answers, tuple(table.where(by, each) for each in groups), tuple(names))
 
 
-def _groups(column: Column, by: str, listed: object) -> tuple[str, ...]:
+def _groups(table: Engine, by: str, listed: object) -> tuple[str, ...]:
     """The two groups of rows, in the order of their list if there is one."""
-    groups = column.groups(by)
+    groups = table.answers(by)
     expected = f"a group in every row ({groups.nulls:,} rows have none)"
     checks.refuse(groups.nulls, expected, by=by)
     there = groups.distinct
@@ -438,7 +439,7 @@ def _groups(column: Column, by: str, listed: object) -> tuple[str, ...]:
 
 
 def _answers(
-    columns: Sequence[Column], asked: Choice, reference: Reference | None = None
+    tables: Sequence[Engine], asked: Choice, reference: Reference | None = None
 ) -> AnswerList:
     """The public list of answers: that of the reference, of the question, or of the data."""
     if reference is not None:
@@ -447,9 +448,10 @@ def _answers(
         require_list("labels", ",".join(asked.known), asked.known)
         return AnswerList(asked.known)
     # One list for both tables: what one of them lacks, the other may have.
-    given = sum((column.answers() for column in columns[1:]), columns[0].answers())
-    given.require_few(columns[0].name)
-    name, labels = columns[0].name, given.distinct
+    name = asked.name
+    given = sum((table.answers(name) for table in tables[1:]), tables[0].answers(name))
+    given.require_few(name)
+    labels = given.distinct
     given.require_public(name, "column", GIVE_LIST, insisted=asked.public)
     checks.refuse(len(labels) < 2, "at least two different answers", column=name)
     return AnswerList(labels, notes=(PUBLIC_LIST,))
@@ -469,10 +471,10 @@ def _referred(reference: Reference, asked: Choice) -> AnswerList:
     return answers
 
 
-def _require_listed(column: Column, labels: tuple[str, ...]) -> None:
+def _require_listed(table: Engine, name: str, labels: tuple[str, ...]) -> None:
     known = set(labels)
-    unknown = [label for label in column.answers().distinct if label not in known]
+    unknown = [label for label in table.answers(name).distinct if label not in known]
     if unknown:
         more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
         expected = f"every answer in the list of {len(labels):,}, which has no {unknown[0]!r}{more}"
-        raise InvalidArgumentError("column", column.name, expected)
+        raise InvalidArgumentError("column", name, expected)

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from shoal.engines import spark
-from shoal.errors import EngineError, RefusedError, ShoalError
+from shoal.errors import EngineError, RefusedError
 from shoal.mechanisms.base import Device
 from shoal.sealing import KeyPair
 from shoal.service.analyzer.decode import Cells, LocalRecords, Mask, Opened
@@ -33,16 +33,14 @@ from shoal.service.opening import TAG_BYTES, Pool, Rows
 from shoal.service.survey import Survey
 from shoal.service.wire import Section, Wire
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 KEYS = "keys"
 RECORDS = 100_000  # of a task: some seconds of work
-_RETURNED = "task long, data binary, cells binary, error string"
 _SECRET_SETTING = f"spark.executorEnv.{VARIABLE}"
 _TOGETHER = 1 << 28  # bytes that the driver receives of one job
 
-Work = Callable[[BatchFile, int, int], tuple[bytes, bytes]]  # of a file, records from and up to
+_ADVICE = "executors need the analyzer's directory (--executor-dir) and its keys"
+
+Work = Callable[[BatchFile, int, int], spark.Data]  # of a file, records from and up to
 
 
 @dataclass(frozen=True)
@@ -122,13 +120,13 @@ class Opener:
     mount: Mount
     fingerprint: str
 
-    def tags(self, batch: BatchFile, start: int, stop: int) -> tuple[bytes, bytes]:
+    def tags(self, batch: BatchFile, start: int, stop: int) -> spark.Data:
         """The tags of a range, once it is known that its records can be opened here."""
-        return self._part(batch, start, stop).tags().tobytes(), b""
+        return (self._part(batch, start, stop).tags().tobytes(),)
 
     def opened(
         self, wanted: bytes, first: int, batch: BatchFile, start: int, stop: int
-    ) -> tuple[bytes, bytes]:
+    ) -> spark.Data:
         """What counts of a range; ``wanted`` has a bit for every record from the ``first`` on."""
         bits = np.unpackbits(np.frombuffer(wanted, dtype=np.uint8))[start - first : stop - first]
         opened = self._part(batch, start, stop).opened(bits.astype(bool))
@@ -160,74 +158,47 @@ class ClusterRecords:
 
     def tags(self) -> Rows:
         """Of all records, in their order."""
-        jobs = self._jobs()
-        parts = [
-            row.data for start, stop in jobs for row in self._run(start, stop, self.opener.tags)
-        ]
+        parts = [tags for tasks in self._jobs() for (tags,) in self._run(tasks, self.opener.tags)]
         return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(-1, TAG_BYTES)
 
     def opened(self, wanted: Mask) -> Opened:
         """Those that are wanted, a range each task."""
         opens_and_counts = np.zeros((2, len(wanted)), dtype=bool)
         total: Cells | None = None
-        for start, stop in self._jobs():
-            bits = np.packbits(wanted[start:stop]).tobytes()
-            for row in self._run(start, stop, partial(self.opener.opened, bits, start)):
-                start_of_task = row.task * self.of_task
-                part = opens_and_counts[:, start_of_task : start_of_task + self.of_task]
-                flags = np.frombuffer(zlib.decompress(row.data), dtype=np.uint8)
+        for tasks in self._jobs():
+            first, last = tasks.start * self.of_task, tasks.stop * self.of_task
+            bits = np.packbits(wanted[first:last]).tobytes()
+            returned = self._run(tasks, partial(self.opener.opened, bits, first))
+            for task, (packed, summed) in zip(tasks, returned, strict=True):
+                part = opens_and_counts[:, task * self.of_task : (task + 1) * self.of_task]
+                flags = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
                 part[:] = np.unpackbits(flags, count=part.size).reshape(part.shape)
-                cells = np.frombuffer(zlib.decompress(row.cells), dtype="<i8").astype(np.int64)
+                cells = np.frombuffer(zlib.decompress(summed), dtype="<i8").astype(np.int64)
                 if len(cells):
                     total = cells if total is None else total + cells
         opens, counts = opens_and_counts
         return Opened(opens, counts, total)
 
-    def _jobs(self) -> Iterator[tuple[int, int]]:
-        """Ranges of records, each of as many tasks as the driver may receive hashes of at once.
+    def _jobs(self) -> Iterator[range]:
+        """Ranges of tasks, of as many as the driver may receive hashes of at once.
 
         Counts are less: the answers of a survey fit into its document.
         """
-        step = self.of_task * max(1, _TOGETHER // (TAG_BYTES * self.of_task))
-        for start in range(0, self.records, step):
-            yield start, min(start + step, self.records)
+        every = range(-(-self.records // self.of_task))
+        together = max(1, _TOGETHER // (TAG_BYTES * self.of_task))
+        return (every[start : start + together] for start in every[::together])
 
-    def _run(self, start: int, stop: int, work: Work) -> list[Any]:
+    def _run(self, tasks: range, work: Work) -> list[spark.Data]:
         """One job, a range of records each task; what they return, in the order of the records."""
-        first, last = start // self.of_task, -(-stop // self.of_task)
-        task = partial(_in_tasks, self.header, self.records, self.path, self.of_task, work)
-        with spark.translated():
-            tasks = self.session.range(first, last, 1, last - first)
-            rows: list[Any] = tasks.mapInArrow(task, _RETURNED).collect()
-        for row in rows:
-            if row.error is not None:
-                advice = "executors need the analyzer's directory (--executor-dir) and its keys"
-                raise EngineError("Spark", f"an executor failed: {row.error}", advice)
-        return sorted(rows, key=lambda row: row.task)
+        task = partial(_of_range, self.header, self.records, self.path, self.of_task, work)
+        return spark.over_ranges(self.session, tasks, task, advice=_ADVICE)
 
 
-def _in_tasks(
-    header: BatchHeader,
-    records: int,
-    path: Path,
-    size: int,
-    work: Work,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """In a task: what is made of its range. What goes wrong is told: Spark would only try again."""
-    import pyarrow as pa
-
-    for batch in batches:
-        for task in batch.column(0).to_pylist():
-            data, cells, error = b"", b"", None
-            try:
-                file = BatchFile.read(path)
-                if file.header != header:
-                    raise RefusedError(f"{path} is another batch on the executor")
-                start = task * size
-                data, cells = work(file, start, min(start + size, records))
-            except (ShoalError, OSError) as problem:
-                error = str(problem)
-            row = {"task": [task], "data": [data], "cells": [cells]}
-            texts = pa.array([error], type=pa.string())
-            yield pa.RecordBatch.from_pydict(row | {"error": texts})
+def _of_range(
+    header: BatchHeader, records: int, path: Path, size: int, work: Work, task: int
+) -> Iterator[spark.Data]:
+    """In a task: what is made of its records."""
+    file = BatchFile.read(path)
+    if file.header != header:
+        raise RefusedError(f"{path} is another batch on the executor")
+    yield work(file, task * size, min((task + 1) * size, records))

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
@@ -28,7 +27,7 @@ from shoal.service.survey import NONE, Question, Survey
 from shoal.service.wire import Wire
 
 if TYPE_CHECKING:
-    from shoal.engines.columns import Column
+    from shoal.engines.local import Local
 
 Values = npt.NDArray[Any]  # numbers of answers, or numbers; of several questions a field each
 # To a question: one of its answers, a number, or a group and an answer.
@@ -208,16 +207,17 @@ def _column_values(
     *,
     drop_nulls: bool = False,
 ) -> Values:
-    from shoal.engines import columns
+    from shoal.engines.tables import local
+    from shoal.questions.settled import Clip
 
-    read = columns.column(table, column)
+    people = local(table, [column] if by is None else [column, by])
     if question.answers:
-        values = _places(question, read, question.answers)
+        values = _places(question, people, column, question.answers)
         known = values >= 0
         what = "have an answer that the survey does not"
         absent = values == _ABSENT
         if question.groups and by is not None:
-            groups = _places(question, columns.column(table, by), question.groups)
+            groups = _places(question, people, by, question.groups)
             values = groups * len(question.answers) + values
             known, absent = known & (groups >= 0), absent | (groups == _ABSENT)
             what = "have an answer or a group that the survey does not"
@@ -225,8 +225,9 @@ def _column_values(
         values = values[known]
     else:
         low, high = question.bounds
-        rows, nulls = read.numeric_size()
-        values = np.concatenate([*read.numbers(), np.empty(0, dtype=np.float64)])
+        number = Clip(column, low, high)
+        rows, nulls = people.size(number)
+        values = np.concatenate([*people.chunks(number), np.empty(0, dtype=np.float64)])
         wrong = int(((values < low) | (values > high)).sum())
         what = f"are not a number from {plain(low)} to {plain(high)}"
     if wrong:
@@ -244,13 +245,13 @@ def _column_values(
     return values
 
 
-def _places(question: Question, read: Column, labels: Sequence[str]) -> Values:
+def _places(question: Question, table: Local, column: str, labels: Sequence[str]) -> Values:
     """Everybody's place in a list; ``_ABSENT`` where there is none, and it cannot be skipped."""
-    from shoal.engines import columns
+    from shoal.questions.settled import Lookup
 
     none = len(labels) - 1 if question.may_be_skipped else _ABSENT
-    place = partial(columns.position, labels=labels, none=none, other=columns.UNKNOWN)
-    return np.concatenate([*read.codes(place), np.empty(0, dtype=np.int64)])
+    places = table.chunks(Lookup(column, tuple(labels), none))
+    return np.concatenate([*places, np.empty(0, dtype=np.int64)])
 
 
 def draw(
