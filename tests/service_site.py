@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 
 import httpx
@@ -283,6 +285,21 @@ class Analyzer(Half):
 def until_idle(worker):
     while worker.step():
         pass
+
+
+def at_once(work, number):
+    """What ``work(i)`` gives in so many threads that begin together; what it raises, as well."""
+    barrier = Barrier(number)
+
+    def one(i):
+        barrier.wait()
+        try:
+            return work(i)
+        except Exception as error:  # noqa: BLE001 - told by the test
+            return error
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(one, range(number)))
 
 
 # -------------------------------------------------------------------------- an analyzer's batches

@@ -9,12 +9,14 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 
 import pytest
 import sqlalchemy as sa
 
 from factories import DAY, example
+from service_site import at_once
 from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
@@ -248,16 +250,17 @@ class StoreContract:
             survey = make_survey(f"number {number}")
             store.surveys.add(survey)
             again.surveys.get(survey.id)
-            with ThreadPoolExecutor(2) as pool:
-                sent = pool.submit(send, again, survey, [number])
-                gone = pool.submit(store.surveys.remove, survey.id)
-            errors = [sent.exception(), gone.exception()]
-            if errors[0] is None:
-                assert isinstance(errors[1], RefusedError)
+            race = (
+                partial(send, again, survey, [number]),
+                partial(store.surveys.remove, survey.id),
+            )
+            sent, gone = at_once(lambda i: race[i](), 2)  # noqa: B023 - called at once
+            if sent == 1:
+                assert isinstance(gone, RefusedError)
                 assert store.surveys.taken(survey.id)
             else:
-                assert isinstance(errors[0], UnknownError)
-                assert errors[1] is None
+                assert isinstance(sent, UnknownError)
+                assert gone == 0
 
     # Taking in
 
@@ -402,10 +405,8 @@ class StoreContract:
     def test_everything_is_claimed_by_one_thread(self, store, again, database, survey):
         for first in range(0, 120, 3):
             send(store, survey, range(first, first + 3))
-        begin = threading.Barrier(8)
 
         def work(number):
-            begin.wait()
             mine = 0
             worker = (store, again)[number % 2]
             while claim := worker.reports.claim(4, LEASE):
@@ -413,8 +414,7 @@ class StoreContract:
                 mine += claim.count
             return mine
 
-        with ThreadPoolExecutor(8) as pool:
-            assert sum(pool.map(work, range(8))) == 120
+        assert sum(at_once(work, 8)) == 120
         assert states(database) == [("OPEN", 120)]
         assert store.reports.tallies(survey.id) == {"opened": 120}
 
@@ -598,16 +598,13 @@ class StoreContract:
 
     def test_a_batch_is_sealed_by_one(self, store, again, survey):
         fill(store, survey, range(20))
-        begin = threading.Barrier(8)
 
         def work(number):
-            begin.wait()
             worker = (store, again)[number % 2]
             sealed = worker.batches.advance()
             return len(sealed), worker.batches.claim(LEASE)
 
-        with ThreadPoolExecutor(8) as pool:
-            results = list(pool.map(work, range(8)))
+        results = at_once(work, 8)
         assert sum(sealed for sealed, _ in results) == 1
         assert len([batch for _, batch in results if batch]) == 1
 
@@ -651,19 +648,11 @@ class StoreContract:
     @pytest.mark.usefixtures("sealed")
     def test_one_of_many_requests_wins(self, store, again, survey):
         batch, _ = shuffle(store)
-        begin = threading.Barrier(8)
 
         def ask(number):
-            begin.wait()
-            try:
-                return bool(
-                    (store, again)[number % 2].batches.release(survey.id, batch, f"{number:032x}")
-                )
-            except ConflictError:
-                return False
+            return (store, again)[number % 2].batches.release(survey.id, batch, f"{number:032x}")
 
-        with ThreadPoolExecutor(8) as pool:
-            assert sum(pool.map(ask, range(8))) == 1
+        assert [type(each) for each in at_once(ask, 8)].count(ConflictError) == 7
 
     @pytest.mark.usefixtures("sealed")
     def test_what_is_not_shuffled_is_not_released(self, store, database, clock, survey):

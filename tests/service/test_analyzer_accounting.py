@@ -157,27 +157,6 @@ def test_the_bias_of_the_dishonest_stays_below_the_printed_bound(analyzer):
     assert found["bias_bound"] == pytest.approx(0.05 * (1 / (p - q) + 1))
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say(analyzer):
-    survey = analyzer.asking()
-    names = [f"{trial:032x}" for trial in range(12)]
-    for seed, name in enumerate(names):
-        analyzer.send(survey, VALUES[::2], batch=name, seed=seed)
-    analyzer.collect(survey)
-    held = [
-        estimate["low"] <= share <= estimate["high"]
-        for name in names
-        for share, estimate in zip(
-            (0.6, 0.3, 0.1), analyzer.document(survey, name)["estimates"], strict=True
-        )
-    ]
-    assert len(held) == 36
-    assert sum(held) >= 28, "95 % intervals"
-    widths = [
-        each["high"] - each["low"] for each in analyzer.document(survey, names[0])["estimates"]
-    ]
-    assert max(widths) < 0.4
-
-
 def test_documents_do_not_change_afterwards(analyzer):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from service_site import START, Analyzer, sealed
+from service_site import START, Analyzer, Instead, at_once, sealed
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import AnalyzerWorker, Collector
+from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.results import Results
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
@@ -41,14 +41,9 @@ def others(forks):
     return collect
 
 
-def rows(analyzer, table):
-    with analyzer.database.read() as connection:
-        return connection.execute(table.select()).all()
-
-
 def assert_published_once(analyzer, survey, batch=BATCH):
-    assert len(rows(analyzer, schema.ledger)) == 1
-    assert len(rows(analyzer, schema.results)) == 1
+    assert len(analyzer.rows(schema.ledger)) == 1
+    assert len(analyzer.rows(schema.results)) == 1
     found = analyzer.document(survey, batch)
     assert found["status"] == "published"
     assert found["valid"] == len(VALUES)
@@ -68,8 +63,8 @@ def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
     assert others(analyzer.directory, point) == [(-signal.SIGKILL, None)]
-    left = {row.batch: bytes(row.document) for row in rows(analyzer, schema.results)}
-    debits = rows(analyzer, schema.ledger)
+    left = {row.batch: bytes(row.document) for row in analyzer.rows(schema.results)}
+    debits = analyzer.rows(schema.ledger)
     if point != "collect.requested":  # before anybody had claimed it
         assert analyzer.collect(survey).leased == 1, "the dead have it for a few seconds more"
     analyzer.clock.advance(LEASE)
@@ -78,7 +73,7 @@ def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
     if left:
         assert left == {BATCH: analyzer.store.results.get(survey.id, BATCH)}
     if debits:
-        assert debits == rows(analyzer, schema.ledger)
+        assert debits == analyzer.rows(schema.ledger)
     # The same records, counted without a crash, say the same.
     again = Analyzer(analyzer.directory.parent / "calm")
     again.keyring, again.shuffler = analyzer.keyring, _Unacknowledged(analyzer.shuffler)
@@ -106,7 +101,7 @@ def test_a_process_killed_after_the_last_step_leaves_no_claim(analyzer, monkeypa
     monkeypatch.setattr(Leases, "release", lambda *_args, **_rows: None)
     analyzer.collect(survey)
     assert_published_once(analyzer, survey)
-    (row,) = rows(analyzer, schema.collections)
+    (row,) = analyzer.rows(schema.collections)
     assert (row.owner, row.lease_until) == (None, None)
 
 
@@ -119,24 +114,9 @@ def test_racing_processes_publish_once(analyzer, others):
 
 
 def race(analyzer, survey, contestants, passes=1):
-    barrier = threading.Barrier(contestants)
-    done, failed = [], []
-
-    def run():
-        collector = analyzer.collector(survey)
-        barrier.wait()
-        try:
-            done.extend(collector.step() for _ in range(passes))
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            failed.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(contestants)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    return [batch for each in done for batch in each.published]
+    collectors = [analyzer.collector(survey) for _ in range(contestants)]
+    done = at_once(lambda i: [collectors[i].step() for _ in range(passes)], contestants)
+    return [batch for each in done for one in each for batch in one.published]
 
 
 def test_racing_threads_publish_every_batch_once(analyzer):
@@ -146,7 +126,7 @@ def test_racing_threads_publish_every_batch_once(analyzer):
         analyzer.send(survey, VALUES[:60], batch=name, seed=seed)
     published = race(analyzer, survey, contestants=4, passes=2)
     assert sorted(published) == names
-    assert len(rows(analyzer, schema.ledger)) == len(rows(analyzer, schema.results)) == 4
+    assert len(analyzer.rows(schema.ledger)) == len(analyzer.rows(schema.results)) == 4
 
 
 def test_batches_opened_at_once_do_not_count_a_record_twice(analyzer):
@@ -198,12 +178,9 @@ def test_long_work_keeps_its_lease(analyzer):
     analyzer.send(survey, VALUES)
     store, shuffler = analyzer.store, analyzer.shuffler
 
-    class Slow:
-        offers, acknowledge, keys = shuffler.offers, shuffler.acknowledge, shuffler.keys
-
-        def fetch(self, batch, request):
-            analyzer.clock.advance(LEASE // 2)
-            return shuffler.fetch(batch, request)
+    def slowly(batch, request):
+        analyzer.clock.advance(LEASE // 2)
+        return shuffler.fetch(batch, request)
 
     class SlowPool(Pool):
         def open_records(self, *words):
@@ -211,7 +188,9 @@ def test_long_work_keeps_its_lease(analyzer):
             analyzer.clock.advance(LEASE // 2)
             return super().open_records(*words)
 
-    collector = Collector(store, analyzer.keyring, survey, Slow(), SlowPool(0))
+    collector = Collector(
+        store, analyzer.keyring, survey, Instead(shuffler, fetch=slowly), SlowPool(0)
+    )
     assert collector.step().published == (BATCH,)
 
 
@@ -239,9 +218,7 @@ def test_a_worker_looks_again_when_the_lease_of_the_dead_has_ended(analyzer, oth
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
     others(analyzer.directory, "analysis.opened")
-    worker = AnalyzerWorker(
-        analyzer.store, analyzer.keyring, lambda _survey: analyzer.shuffler, Pool(0), interval=900
-    )
+    worker = analyzer.worker(interval=900)
     waits = []
 
     class Stop(threading.Event):
@@ -270,18 +247,6 @@ def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
     assert_published_once(analyzer, survey)
 
 
-@pytest.mark.parametrize("point", ["analysis.opened", "analysis.debited", "analysis.published"])
-def test_the_same_with_postgresql(on_postgresql, others, point):
-    analyzer, url = on_postgresql
-    survey = analyzer.asking()
-    analyzer.send(survey, VALUES)
-    ended = others(analyzer.directory, point, url=url)
-    assert ended == [(-signal.SIGKILL, None)]
-    analyzer.clock.advance(LEASE)
-    analyzer.collect(survey)
-    assert_published_once(analyzer, survey)
-
-
 def test_racing_with_postgresql(on_postgresql, others):
     analyzer, url = on_postgresql
     survey = analyzer.asking()
@@ -295,5 +260,5 @@ def test_racing_with_postgresql(on_postgresql, others):
     analyzer.collect(survey)
     valid = sorted(analyzer.document(survey, name)["valid"] for name in names)
     assert valid == [0, 0, len(VALUES)]
-    assert len(rows(analyzer, schema.ledger)) == len(rows(analyzer, schema.results)) == 3
+    assert len(analyzer.rows(schema.ledger)) == len(analyzer.rows(schema.results)) == 3
     assert analyzer.store.forget_key(0) == len(VALUES)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from factories import DAY
-from service_site import HOUR, START, Analyzer, sealed
+from service_site import HOUR, START, Analyzer, Instead, sealed
 from shoal.cli.collect import problems
 from shoal.errors import RefusedError
 from shoal.sealing import SurveyId
@@ -19,24 +19,17 @@ from shoal.service.analyzer import collect
 from shoal.service.analyzer import source as source_module
 from shoal.service.analyzer import source as sources
 from shoal.service.analyzer import tables as schema
-from shoal.service.analyzer.collect import AnalyzerWorker, Pass
+from shoal.service.analyzer.collect import Pass
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import HttpSource, Timeouts
 from shoal.service.errors import NotReadyError, StoreUnavailableError
 from shoal.service.http.outgoing import NoAnswerError
 from shoal.service.keyring import Keyring, Protection, Schedule
-from shoal.service.opening import Pool
 from shoal.service.survey import Batches
 
 FIRST, SECOND = "11" * 16, "22" * 16
 DIGEST = "cd" * 32
 VALUES = [0] * 60
-
-
-def worker_of(analyzer, sources):
-    return AnalyzerWorker(
-        analyzer.store, analyzer.keyring, sources, Pool(0), clock=analyzer.clock, interval=0.001
-    )
 
 
 def answering(reply, timeouts=None, token=lambda: "secret"):
@@ -97,7 +90,7 @@ def test_a_hostile_shuffler_stops_no_other_survey(analyzer, hostile):
     def sources(survey):
         return analyzer.shuffler if survey == good else answering(hostile)
 
-    with worker_of(analyzer, sources) as worker:
+    with analyzer.worker(sources) as worker:
         passes = worker.collect()
     assert passes[str(good.id)].published == (FIRST,)
     assert passes[str(bad.id)].problems
@@ -108,14 +101,11 @@ def test_a_store_without_room_for_one_survey_has_it_for_another(analyzer):
     bad, good = analyzer.asking(), analyzer.asking(name="another")
     analyzer.send(good, VALUES)
 
-    class Full:
-        def offers(self):
-            raise StoreUnavailableError("receiving", "disk full")
+    def full():
+        raise StoreUnavailableError("receiving", "disk full")
 
-        def close(self):
-            pass
-
-    with worker_of(analyzer, lambda s: analyzer.shuffler if s == good else Full()) as worker:
+    sources = {good.id: analyzer.shuffler, bad.id: Instead(analyzer.shuffler, offers=full)}
+    with analyzer.worker(lambda survey: sources[survey.id]) as worker:
         passes = worker.collect()
     assert passes[str(good.id)].published == (FIRST,)
     assert "disk full" in passes[str(bad.id)].problems[""]
@@ -125,22 +115,13 @@ def test_what_nobody_foresaw_stops_one_batch_only(analyzer):
     survey = analyzer.asking()
     for batch, seed in ((FIRST, 1), (SECOND, 2)):
         analyzer.send(survey, VALUES, batch=batch, seed=seed)
-    honest = analyzer.shuffler
 
-    class Odd:
-        offers, acknowledge, keys, close = (
-            honest.offers,
-            honest.acknowledge,
-            honest.keys,
-            honest.close,
-        )
+    def odd(batch, request):
+        if batch == FIRST:
+            raise ZeroDivisionError("secret")
+        return analyzer.shuffler.fetch(batch, request)
 
-        def fetch(self, batch, request):
-            if batch == FIRST:
-                raise ZeroDivisionError("secret")
-            return honest.fetch(batch, request)
-
-    done = analyzer.collect(survey, Odd())
+    done = analyzer.collect(survey, Instead(analyzer.shuffler, fetch=odd))
     assert done.published == (SECOND,)
     assert "ZeroDivisionError" in done.problems[FIRST]
     assert "secret" not in done.problems[FIRST]
@@ -154,7 +135,7 @@ def test_a_token_that_was_refused_is_read_again(analyzer):
         return page() if known else problem("unauthorized", 401)
 
     source = answering(reply, token=lambda: tokens[0])
-    with worker_of(analyzer, lambda _survey: source) as worker:
+    with analyzer.worker(lambda _survey: source) as worker:
         assert "refused the token" in worker.collect()[str(survey.id)].problems[""]
         tokens.pop(0)
         assert not worker.collect()[str(survey.id)].problems
@@ -191,26 +172,23 @@ def test_no_more_is_asked_for_than_is_worked_off(analyzer, monkeypatch):
     monkeypatch.setattr(collect, "MOST_WAITING", 4)
     survey = analyzer.asking()
     analyzer.send(survey, VALUES, batch="00" * 16)
+    honest = analyzer.shuffler
 
-    class Many:
-        acknowledge, keys = analyzer.shuffler.acknowledge, analyzer.shuffler.keys
+    def offers():
+        invented = [Offer(batch=f"{i:032x}", digest=DIGEST, size=10) for i in range(1, 9)]
+        return [*honest.offers(), *invented]
 
-        def offers(self):
-            invented = [Offer(batch=f"{i:032x}", digest=DIGEST, size=10) for i in range(1, 9)]
-            return [*analyzer.shuffler.offers(), *invented]
+    def fetch(batch, request):
+        if batch != "00" * 16:
+            raise NoAnswerError("there", "no such thing")
+        return honest.fetch(batch, request)
 
-        @contextmanager
-        def fetch(self, batch, request):
-            if batch != "00" * 16:
-                raise NoAnswerError("there", "no such thing")
-            with analyzer.shuffler.fetch(batch, request) as pieces:
-                yield pieces
-
-    done = analyzer.collect(survey, Many())
+    many = Instead(honest, offers=offers, fetch=fetch)
+    done = analyzer.collect(survey, many)
     assert done.published == ("00" * 16,), "what is real goes on"
     assert "5 more batches wait" in done.problems[""]
     assert len(analyzer.store.collections.of(survey.id)) == 4
-    analyzer.collect(survey, Many())
+    analyzer.collect(survey, many)
     assert len(analyzer.store.collections.of(survey.id)) == 5, "one was worked off"
 
 
@@ -281,9 +259,7 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
     sources.download(analyzer.store.incoming, held, analyzer.shuffler)
     collections.move(held, schema.RECEIVED, key=0, reports=60, records=60)
     collections.leases.release(held.owner)
-    late = collect.Collector(
-        analyzer.store, analyzer.keyring, survey, analyzer.shuffler, Pool(0), talk_seconds=-1
-    )
+    late = analyzer.collector(survey, talk_seconds=-1)
     assert late.step().published == (FIRST,), "it was here already"
     assert analyzer.store.collections.find(survey.id, SECOND).state == schema.REQUESTED
     assert analyzer.collect(survey).published == (SECOND,)
@@ -292,23 +268,16 @@ def test_fetching_for_one_survey_ends_and_the_rest_goes_on(analyzer):
 def test_a_shuffler_that_is_slow_to_be_told_keeps_others_waiting_no_longer(analyzer):
     survey = analyzer.asking()
     analyzer.send(survey, VALUES)
-    shuffler = analyzer.shuffler
+    asked = []
 
-    class Deaf:
-        offers, fetch, keys = shuffler.offers, shuffler.fetch, shuffler.keys
-        asked = 0
+    def deaf(*words):
+        asked.append(words)
+        raise NoAnswerError("there", "no answer")
 
-        def acknowledge(self, *_words):
-            self.asked += 1
-            raise NoAnswerError("there", "no answer")
-
-    deaf = Deaf()
+    deaf = Instead(analyzer.shuffler, acknowledge=deaf)
     assert analyzer.collect(survey, deaf).published == (FIRST,)
-    late = collect.Collector(
-        analyzer.store, analyzer.keyring, survey, deaf, Pool(0), talk_seconds=-1
-    )
-    assert late.step().problems == {}
-    assert deaf.asked == 1
+    assert analyzer.collector(survey, deaf, talk_seconds=-1).step().problems == {}
+    assert len(asked) == 1
     analyzer.collect(survey)
     assert analyzer.shuffler.acknowledged(FIRST)
 
@@ -345,7 +314,7 @@ def test_other_keys_open_nothing_and_lose_nothing(analyzer, tmp_path):
     )
     with pytest.raises(RefusedError, match=own.fingerprint):
         analyzer.collect(survey)
-    with worker_of(analyzer, lambda _survey: analyzer.shuffler) as worker:
+    with analyzer.worker() as worker:
         assert "nothing was fetched" in worker.collect()[str(survey.id)].problems[""]
     assert not analyzer.shuffler.told("fetch")
     analyzer.keyring = own
@@ -360,9 +329,7 @@ def test_other_keys_forget_nothing_that_was_counted(analyzer, tmp_path):
         tmp_path / "other", role="analyzer", protection=Protection.none(), clock=analyzer.clock
     )
     other.retire(0, delete=True)
-    with AnalyzerWorker(
-        analyzer.store, other, lambda _s: analyzer.shuffler, Pool(0), clock=analyzer.clock
-    ) as worker:
+    with analyzer.worker(keyring=other) as worker:
         worker.collect()
     assert analyzer.store.forget_key(0) == len(VALUES)
 
@@ -436,37 +403,25 @@ def asking(analyzer, *, small, life=30):
     return analyzer.asking(batches=batches, not_after=START + life * DAY)
 
 
-class Away:
-    """A shuffler that announces, and does not deliver until it is back."""
+def away(shuffler):
+    """A shuffler that announces, and does not deliver."""
 
-    def __init__(self, shuffler):
-        self._shuffler, self.back = shuffler, False
-        self.acknowledge, self.keys, self.close = (
-            shuffler.acknowledge,
-            shuffler.keys,
-            shuffler.close,
-        )
+    def fetch(*_words):
+        raise NoAnswerError("there", "away")
 
-    def offers(self):
-        return [
-            Offer(batch=each.batch, digest=each.digest, size=each.size, key=0)
-            for each in self._shuffler.offers()
-        ]
-
-    def fetch(self, batch, request):
-        if not self.back:
-            raise NoAnswerError("there", "away")
-        return self._shuffler.fetch(batch, request)
+    return Instead(
+        shuffler, offers=lambda: [replace(each, key=0) for each in shuffler.offers()], fetch=fetch
+    )
 
 
 def test_a_batch_that_was_asked_for_keeps_its_key(patient):
     survey = asking(patient, small="expire")
     patient.send(survey, VALUES)
-    away = Away(patient.shuffler)
-    with worker_of(patient, lambda _survey: away) as worker:
+    source = away(patient.shuffler)
+    with patient.worker(lambda _survey: source) as worker:
         until(60, patient, worker)
         assert 0 not in patient.keyring.gone()
-        away.back = True
+        del source.fetch  # it is back
         worker.step()
         assert patient.document(survey)["valid"] == len(VALUES)
         until(65, patient, worker)
@@ -476,7 +431,7 @@ def test_a_batch_that_was_asked_for_keeps_its_key(patient):
 def test_a_batch_that_never_comes_keeps_its_key_for_a_time_only(patient):
     survey = asking(patient, small="expire")
     patient.send(survey, VALUES)
-    with worker_of(patient, lambda _survey: Away(patient.shuffler)) as worker:
+    with patient.worker(lambda _survey: away(patient.shuffler)) as worker:
         until(120, patient, worker)
         assert 0 not in patient.keyring.gone()
         until(125, patient, worker)
@@ -486,7 +441,7 @@ def test_a_batch_that_never_comes_keeps_its_key_for_a_time_only(patient):
 @pytest.mark.parametrize("small", ["carry", "expire"])
 def test_a_survey_that_carries_batches_on_keeps_its_keys(patient, small):
     asking(patient, small=small, life=100)
-    with worker_of(patient, lambda _survey: patient.shuffler) as worker:
+    with patient.worker() as worker:
         until(110, patient, worker)
         kept = 0 not in patient.keyring.gone()
         assert kept == (small == "carry")
@@ -497,7 +452,7 @@ def test_a_survey_that_carries_batches_on_keeps_its_keys(patient, small):
 @pytest.mark.slow
 def test_however_long_it_is_open_keys_still_change(patient):
     asking(patient, small="carry", life=800)
-    with worker_of(patient, lambda _survey: patient.shuffler) as worker:
+    with patient.worker() as worker:
         until(600, patient, worker)
     keys = patient.keyring.list().keys
     assert keys[-1].number >= 18

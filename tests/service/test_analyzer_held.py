@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 
 import numpy as np
 import pytest
 
-from service_site import START, Analyzer, documents_of, forged
+from service_site import START, Analyzer, Instead, at_once, documents_of, forged
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.registry import by_name, calibration
 from shoal.service.analyzer import collect
@@ -25,11 +24,6 @@ from shoal.values import Counts
 FORGED, HONEST = "11" * 16, "22" * 16
 VALUES = [0] * 60 + [1] * 30 + [2] * 10
 DESPITE = "released by the operator despite: "
-
-
-def rows(analyzer, table):
-    with analyzer.database.read() as connection:
-        return connection.execute(table.select().order_by(table.c.batch)).all()
 
 
 def state(analyzer, survey, batch=FORGED):
@@ -56,7 +50,7 @@ def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
     assert (done.held, done.published, done.problems) == ((FORGED,), (HONEST,), {})
     assert done.to_dict()["held"] == [FORGED]
     assert [each.getMessage() for each in caplog.records] == ["batch_held"]
-    assert [row.released for row in rows(analyzer, schema.ledger)] == [0, 1]
+    assert [row.released for row in analyzer.rows(schema.ledger)] == [0, 1]
     assert analyzer.shuffler.acknowledged(FORGED)
     assert not list(analyzer.store.incoming.iterdir())
     with pytest.raises(UnknownError):
@@ -70,7 +64,7 @@ def test_all_but_publication_happens_as_to_any_batch(analyzer, caplog):
     analyzer.collect(survey)
     assert analyzer.document(survey, "33" * 16)["rejected"]["replayed"] == 1
     assert not analyzer.collect(survey)
-    assert len(rows(analyzer, schema.ledger)) == 3
+    assert len(analyzer.rows(schema.ledger)) == 3
 
 
 def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
@@ -102,7 +96,7 @@ def test_a_released_batch_says_so_wherever_it_is_shown(analyzer, caplog):
     assert warning in results.sentences()[FORGED]
     assert warning in results.result.to_html()
     assert any(warning in text for text in results.result.to_dict()["warnings"])
-    assert [row.released for row in rows(analyzer, schema.ledger)] == [1]
+    assert [row.released for row in analyzer.rows(schema.ledger)] == [1]
 
 
 def test_several_released_batches_are_one_sentence(analyzer):
@@ -144,37 +138,17 @@ def test_whoever_is_at_work_on_it_is_waited_for(analyzer):
     assert collect.release(analyzer.store, survey, FORGED).state == schema.PUBLISHED
 
 
-def test_racing_releases_publish_once(analyzer):
-    race(analyzer)
-
-
-def test_racing_releases_publish_once_on_postgresql(tmp_path, postgres_url):
-    analyzer = Analyzer(tmp_path / "analyzer", url=postgres_url)
-    race(analyzer)
-    analyzer.close()
-
-
-def race(analyzer):
+def test_racing_releases_publish_once(tmp_path, url):
     """Several operators release the same batch."""
+    analyzer = Analyzer(tmp_path / "analyzer", url=url)
     survey = analyzer.asking()
     analyzer.flood(survey)
     analyzer.collect(survey)
-    barrier, done, refused = threading.Barrier(4), [], []
-
-    def run():
-        barrier.wait()
-        try:
-            done.append(collect.release(analyzer.store, survey, FORGED))
-        except (InvalidArgumentError, NotReadyError) as error:
-            refused.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(done), len(refused)) == (1, 3)
-    assert len(rows(analyzer, schema.results)) == len(rows(analyzer, schema.ledger)) == 1
+    ended = at_once(lambda _: collect.release(analyzer.store, survey, FORGED), 4)
+    refused = [each for each in ended if isinstance(each, InvalidArgumentError | NotReadyError)]
+    assert len(refused) == 3
+    assert len(analyzer.rows(schema.results)) == len(analyzer.rows(schema.ledger)) == 1
+    analyzer.close()
 
 
 @pytest.mark.parametrize("point", ["analysis.debited", "analysis.held", "analysis.acknowledged"])
@@ -188,10 +162,10 @@ def test_a_killed_process_leaves_it_held_once(analyzer, forks, point):
     analyzer.collect(survey)
     assert state(analyzer, survey) == schema.HELD
     assert analyzer.shuffler.acknowledged(FORGED)
-    assert len(rows(analyzer, schema.ledger)) == 1
-    assert rows(analyzer, schema.results) == []
+    assert len(analyzer.rows(schema.ledger)) == 1
+    assert analyzer.rows(schema.results) == []
     collect.release(analyzer.store, survey, FORGED)
-    assert len(rows(analyzer, schema.results)) == 1
+    assert len(analyzer.rows(schema.results)) == 1
 
 
 def test_it_stays_held_for_whoever_comes_after(analyzer):
@@ -204,14 +178,18 @@ def test_it_stays_held_for_whoever_comes_after(analyzer):
     assert not restarted.collect(survey)
     assert analyzer.shuffler.acknowledged(FORGED), "once more"
     assert state(restarted, survey) == schema.HELD
-    assert len(rows(restarted, schema.ledger)) == 1
+    assert len(restarted.rows(schema.ledger)) == 1
     restarted.close()
 
 
 def test_a_release_before_the_shuffler_knows_is_acknowledged_later(analyzer):
     survey = analyzer.asking()
     analyzer.flood(survey)
-    source = Silent(analyzer.shuffler)
+
+    def silent(batch, *_):
+        raise NotReadyError(batch, "no answer", retry_after=1)
+
+    source = Instead(analyzer.shuffler, acknowledge=silent)
     assert analyzer.collect(survey, source).held == (FORGED,)
     assert state(analyzer, survey) == schema.HELD
     analyzer.clock.advance(LEASE)
@@ -219,17 +197,6 @@ def test_a_release_before_the_shuffler_knows_is_acknowledged_later(analyzer):
     analyzer.collect(survey)
     assert analyzer.shuffler.acknowledged(FORGED)
     assert analyzer.store.collections.find(survey.id, FORGED).finished
-
-
-class Silent:
-    """A shuffler that does not answer when it is told that a batch has come."""
-
-    def __init__(self, shuffler):
-        self.offers, self.fetch = shuffler.offers, shuffler.fetch
-        self.keys, self.close = shuffler.keys, shuffler.close
-
-    def acknowledge(self, batch, *_):
-        raise NotReadyError(batch, "no answer", retry_after=1)
 
 
 def test_the_operator_is_told(analyzer):

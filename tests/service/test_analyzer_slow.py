@@ -11,14 +11,12 @@ import pytest
 
 from http_kit import dripping
 from running_kit import Service, quick, wait_for
-from service_site import START, Analyzer
+from service_site import START, Analyzer, Instead
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import source as sources
-from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource, Timeouts
 from shoal.service.analyzer.store import PASSES
 from shoal.service.http.outgoing import NoAnswerError
-from shoal.service.opening import Pool
 from shoal.service.ops import doctor, facts
 from shoal.service.ops.up import Embedded
 from shoal.service.survey import Party
@@ -88,9 +86,7 @@ def worker_of(analyzer, slow, timeouts):
             return analyzer.shuffler
         return HttpSource(survey.shuffler.url, survey.id, lambda: "token", timeouts=timeouts)
 
-    return AnalyzerWorker(
-        analyzer.store, analyzer.keyring, source, Pool(0), clock=analyzer.clock, interval=0.01
-    )
+    return analyzer.worker(source, interval=0.01)
 
 
 def test_other_surveys_go_on_and_the_end_does_not_wait(analyzer):
@@ -135,7 +131,7 @@ def test_the_age_of_the_last_pass_is_a_fact(analyzer):
     assert look(START + 30) == ("ok", f"{url} less than a minute ago", 30)
     assert look(START + 3601)[0] == "warn"
     analyzer.clock.advance(3601)
-    collect(analyzer, _Silent())
+    collect(analyzer, Instead(analyzer.shuffler, offers=silent))
     assert look(START + 3601)[::2] == ("warn", 3601), "a pass without a list is none"
     over = survey.not_after + survey.batches.max_age + 1
     assert passes.ages([survey], over) == {}
@@ -146,21 +142,12 @@ def test_the_age_of_the_last_pass_is_a_fact(analyzer):
 
 def collect(analyzer, source):
     """One pass over everything at this shuffler."""
-    with AnalyzerWorker(
-        analyzer.store, analyzer.keyring, lambda _survey: source, Pool(0), clock=analyzer.clock
-    ) as worker:
+    with analyzer.worker(lambda _survey: source) as worker:
         assert worker.collect()
 
 
-class _Silent:
-    def offers(self):
-        raise NoAnswerError("there", "no answer")
-
-    def keys(self):
-        return None
-
-    def close(self):
-        pass
+def silent():
+    raise NoAnswerError("there", "no answer")
 
 
 def test_doctor_does_not_wait_either(analyzer, monkeypatch, tmp_path):

@@ -13,7 +13,6 @@ from http_kit import client_of, serving
 from running_kit import wait_for
 from service_site import Analyzer, DirectSource, Shuffler
 from shoal.sealing import SurveyId
-from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.collection import Offer
 from shoal.service.analyzer.source import LARGEST_ANSWER, HttpSource
 from shoal.service.analyzer.tables import RECEIVED
@@ -25,7 +24,6 @@ from shoal.service.errors import (
 )
 from shoal.service.http import outgoing
 from shoal.service.http.outgoing import NoAnswerError
-from shoal.service.opening import Pool
 
 SURVEY = SurveyId(bytes(32))
 BATCH, REQUEST, DIGEST = "11" * 16, "ab" * 16, "cd" * 32
@@ -48,66 +46,6 @@ def parties(tmp_path):
 def token_of(shuffler):
     token = shuffler.store.tokens.add("analyzer", shuffler.survey.id, 86_400)
     return lambda: token
-
-
-def test_from_device_to_result_over_http(parties):
-    analyzer, shuffler = parties
-    with serving(shuffler.app()) as url, client_of(url) as client:
-        reports = shuffler.reports(50)
-        assert shuffler.post(client, reports + reports[:10]).status_code == 202
-        shuffler.post(client, shuffler.forged(5))
-        shuffler.work()
-        source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
-        (offer,) = source.offers()
-        done = analyzer.collect(shuffler.survey, source)
-        assert done.published == (offer.batch,)
-        assert not done.problems
-        found = analyzer.document(shuffler.survey, offer.batch)
-        assert (found["reports"], found["valid"]) == (50, 50)
-        shares = [each["share"] for each in found["estimates"]]
-        assert max(shares) - min(shares) < 0.2  # one answer after the other
-        assert not source.offers(), "acknowledged"
-        shuffler.work()
-        (info,) = shuffler.store.batches.listed(shuffler.survey.id)
-        assert info.state == "PURGED"
-        source.close()
-
-
-def test_a_second_analyzer_gets_nothing(parties):
-    analyzer, shuffler = parties
-    with serving(shuffler.app()) as url, client_of(url) as client:
-        shuffler.post(client, shuffler.reports(50))
-        shuffler.work()
-        source = HttpSource(url, shuffler.survey.id, token_of(shuffler))
-        (offer,) = source.offers()
-        with source.fetch(offer.batch, REQUEST) as pieces:
-            first = b"".join(pieces)
-        with source.fetch(offer.batch, REQUEST) as pieces:
-            assert b"".join(pieces) == first
-        done = analyzer.collect(shuffler.survey, source)
-        assert "collected by another request" in done.problems[offer.batch]
-        with pytest.raises(UnknownError), source.fetch("ff" * 16, REQUEST):
-            pass
-        source.close()
-
-
-def test_a_wrong_token_is_told(parties):
-    analyzer, shuffler = parties
-    with serving(shuffler.app()) as url:
-        source = HttpSource(url, shuffler.survey.id, lambda: "nonsense")
-        done = analyzer.collect(shuffler.survey, source)
-        assert "the shuffler refused the token" in done.problems[""]
-        source.close()
-
-
-def test_directly_from_a_store(parties):
-    analyzer, shuffler = parties
-    with serving(shuffler.app()) as url, client_of(url) as client:
-        shuffler.post(client, shuffler.reports(50))
-    shuffler.work()
-    source = DirectSource(shuffler.store, shuffler.survey.id)
-    assert analyzer.collect(shuffler.survey, source).published
-    assert not source.offers()
 
 
 def test_the_environment_says_nothing_about_whom_to_ask(parties, monkeypatch):
@@ -254,9 +192,7 @@ def test_a_worker_collects_until_it_is_stopped(parties):
             sources.append(HttpSource(url, survey.id, token_of(shuffler)))
             return sources[-1]
 
-        worker = AnalyzerWorker(
-            analyzer.store, analyzer.keyring, source, Pool(0), clock=analyzer.clock, interval=0.02
-        )
+        worker = analyzer.worker(source, interval=0.02)
         stop = Event()
         thread = Thread(target=worker.run, args=(stop,))
         thread.start()
@@ -286,7 +222,7 @@ def test_a_worker_goes_on_after_trouble(parties):
         return DirectSource(shuffler.store, survey.id)
 
     stop = Event()
-    worker = AnalyzerWorker(analyzer.store, analyzer.keyring, source, Pool(0), interval=0.001)
+    worker = analyzer.worker(source, interval=0.001)
     worker.run(stop)
     worker.close()
     assert len(calls) == 3
@@ -298,9 +234,7 @@ def test_a_worker_keeps_keys_that_waiting_batches_need(parties):
         shuffler.post(client, shuffler.reports(50))
     shuffler.work()
     direct = DirectSource(shuffler.store, shuffler.survey.id)
-    worker = AnalyzerWorker(
-        analyzer.store, analyzer.keyring, lambda _survey: direct, Pool(0), clock=analyzer.clock
-    )
+    worker = analyzer.worker(lambda _survey: direct)
     # Received, and left for a time in which its key would long be deleted.
     collections = analyzer.store.collections
     held = collections.claim(collections.request(shuffler.survey.id, direct.offers()[0]))

@@ -26,7 +26,6 @@ from shoal.service.admission import Invited, Open, OpenFraction
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.errors import ClientError
 from shoal.service.client.randomize import table_values, values_of
-from shoal.service.shuffler import worker as worker_module
 from shoal.service.survey import NONE, Batches, Party, Question, Survey
 from shoal.service.survey.design import Design, Field
 from shoal.service.survey.promise import Terms, promised
@@ -318,40 +317,6 @@ def test_from_sealed_reports_to_one_result(
     assert len(lines) == 1 + 2 * 5
     shuffler.close()
     analyzer.close()
-
-
-def test_a_worker_that_dies_between_sections_leaves_nothing_half_written(tmp_path, monkeypatch):
-    shuffler = Shuffler.alone(
-        tmp_path,
-        questions=several(TWICE).questions,
-        admission=Open(dishonest=0),
-        epsilon=9.0,
-    )
-    public = shuffler.keyring.list().current(shuffler.survey.suite, shuffler.clock())
-    rows = (np.array([[number % 3]], dtype=np.uint8) for number in range(40))
-    shuffler.receive(
-        [
-            shuffler.wire.seal(row, row, analyzer=shuffler.analyzer.public, shuffler=public)
-            for row in rows
-        ]
-    )
-    original, calls = worker_module.mix_records, []
-
-    def dies(*given, **more):
-        calls.append(given)
-        if len(calls) == 2:
-            raise MemoryError
-        return original(*given, **more)
-
-    monkeypatch.setattr(worker_module, "mix_records", dies)
-    shuffler.work()
-    assert shuffler.released() == []
-    assert not list((tmp_path / "batches").glob("*.draft"))
-    shuffler.clock.advance(600)
-    shuffler.work()
-    assert shuffler.released() == [40]
-    assert len(calls) == 4
-    shuffler.close()
 
 
 # ------------------------------------------------------------------------------------ the analyzer

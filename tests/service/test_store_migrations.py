@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from service.store_contract import (
     migrated_under_load,
     send,
 )
+from service_site import at_once
 from shoal.errors import InvalidArgumentError
 from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.analyzer.store import AnalyzerStore
@@ -36,9 +35,9 @@ FROZEN = Path(__file__).parent / "frozen"
 pytestmark = pytest.mark.usefixtures("every_migration")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request, store_urls):
-    database = Database(store_urls[request.param], timeout=60)
+@pytest.fixture
+def database(url):
+    database = Database(url, timeout=60)
     yield database
     database.close()
 
@@ -295,14 +294,8 @@ def test_a_step_that_fails_changes_nothing(database, monkeypatch, next_step):
 
 
 def test_two_that_migrate_at_once_both_succeed(database, other):
-    begin = threading.Barrier(2)
-
-    def migrate(one):
-        begin.wait()
-        return one.migrate("shuffler")
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(migrate, [database, other])) == [migrations.head("shuffler")] * 2
+    ended = at_once(lambda i: (database, other)[i].migrate("shuffler"), 2)
+    assert ended == [migrations.head("shuffler")] * 2
     assert differences(database, "shuffler", schema.METADATA) == []
 
 

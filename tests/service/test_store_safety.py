@@ -61,11 +61,8 @@ class Parts:
         self.database.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def parts(request, tmp_path):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    if request.param == "postgresql":
-        url = request.getfixturevalue("postgres_url")
+@pytest.fixture
+def parts(url, tmp_path):
     found = Parts(url, tmp_path / "shuffler")
     yield found
     found.close()

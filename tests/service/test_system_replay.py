@@ -10,7 +10,7 @@ import pytest
 
 from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
-from service_site import counts_of, documents_of, sealed
+from service_site import counts_of, documents_of
 from shoal.randomness import simulated
 from shoal.service.client import Keys
 from shoal.service.client.randomize import seal as seal_messages
@@ -18,7 +18,6 @@ from shoal.service.client.randomize import seal as seal_messages
 ANSWERS = 100
 TIMES = 10
 AT_ONCE = 5_000
-FIRST, SECOND = "11" * 16, "22" * 16
 
 
 def reports_of(world, survey, wire, people):
@@ -108,30 +107,3 @@ def test_the_same_on_postgresql(postgres_admin):
 def test_ten_times_a_hundred_thousand_reports_are_a_hundred_thousand():
     total, _ = counted(100_000)
     assert total.tolist() == [1000] * ANSWERS
-
-
-def test_a_shuffler_that_repeats_records_is_found_out_every_time(analyzer):
-    """One in a hundred twice in its batch, and all of them again in the next one."""
-    survey = analyzer.asking()
-    old = sealed(survey, analyzer.keyring, [0] * 600 + [1] * 400)
-    new = sealed(survey, analyzer.keyring, [2] * 500, seed=2)
-    analyzer.shuffler.put(survey, old, batch="aa" * 16)
-    analyzer.collect(survey)
-    plain = counts_of(analyzer.store, survey)["aa" * 16].cells
-    repeated = len(new) // 100
-    analyzer.shuffler.put(survey, new + new[:repeated] + old[::100], batch=SECOND)
-    analyzer.collect(survey)
-    found = analyzer.document(survey, SECOND)
-    assert found["rejected"]["repeated"] == repeated
-    assert found["rejected"]["replayed"] == len(old) // 100
-    assert found["valid"] == len(new)
-    analyzer.shuffler.put(survey, old, batch=FIRST)
-    analyzer.collect(survey)
-    again = analyzer.document(survey, FIRST)
-    assert again["status"] == "withheld"
-    assert again["rejected"]["replayed"] == len(old)
-    assert again["valid"] == 0
-    counts = counts_of(analyzer.store, survey)
-    assert counts.keys() == {"aa" * 16, SECOND}
-    assert counts["aa" * 16].cells.tolist() == plain.tolist()
-    assert counts[SECOND].n == len(new)
