@@ -36,7 +36,7 @@ def ask(app, path, method="GET", *, address="127.0.0.1", raises=False, **given):
     return asyncio.run(one())
 
 
-def problem_of(answer):
+def refusal_of(answer):
     """The status of a refusal, and the last word of its type."""
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == answer.status_code

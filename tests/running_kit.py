@@ -1,15 +1,13 @@
-"""Applications asked without a network, and services run as real processes."""
+"""Services run as real processes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import subprocess
 import sys
 import time
 
-import httpx
 import numpy as np
 
 from factories import example
@@ -21,27 +19,6 @@ from shoal.service.keyring import Keyring, Protection
 from shoal.service.opening import Pool
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-
-
-class Asking:
-    """An application, asked in this process."""
-
-    def __init__(self, app):
-        self._app = app
-
-    def request(self, method, path, **options):
-        async def ask():
-            transport = httpx.ASGITransport(app=self._app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(ask())
-
-    def get(self, path, **options):
-        return self.request("GET", path, **options)
-
-    def post(self, path, **options):
-        return self.request("POST", path, **options)
 
 
 class Process:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factories import OPENS, example
-from http_kit import BYTES, problem_of
+from http_kit import BYTES, refusal_of
 from service.store_contract import rows_of
 from service_site import Shuffler
 from shoal.errors import InvalidArgumentError, RefusedError, UnreachableTargetError
@@ -361,11 +361,11 @@ def test_refusals_are_clear_and_the_same_bytes_are_always_safe(invited):
         (other[:report] + invited.code(2), CODE_REVOKED),
     ):
         answer = invited.ask(body)
-        assert problem_of(answer) == (403, kind)
+        assert refusal_of(answer) == (403, kind)
         assert "no report was accepted" in answer.json()["detail"]
     for body in (first[:report], first + b"x", b""):
         answer = invited.ask(body)
-        assert problem_of(answer) == (400, "wrong_length")
+        assert refusal_of(answer) == (400, "wrong_length")
         assert answer.json()["code_bytes"] == 16
     mixed = invited.ask([first, other, *invited.bodies([3])])
     assert mixed.json() == {"reports": 3, "refused": [{"index": 1, "reason": CODE_SPENT}]}
@@ -379,7 +379,7 @@ def test_before_and_after_the_survey_reports_are_kept_for_later(invited):
     body = invited.bodies([0])
     for days in (-40, 80):
         invited.clock.advance(days * 86_400)
-        assert problem_of(invited.ask(body)) == (403, "survey_closed")
+        assert refusal_of(invited.ask(body)) == (403, "survey_closed")
     assert invited.totals().spent == 0
 
 
@@ -393,12 +393,12 @@ def test_an_address_may_send_any_number_for_people_invited_and_few_wrong_codes(i
     assert invited.ask(wrong[:3], **there).status_code == 202
     for one in (wrong[3], wrong, wrong[3] + bodies[29]):
         answer = invited.ask(one, **there)
-        assert problem_of(answer) == (429, "too_many")
+        assert refusal_of(answer) == (429, "too_many")
         assert "wrong codes" in answer.json()["detail"]
         assert answer.json()["retry_after"] <= 1200, "until one more may be wrong"
     assert invited.ask(bodies[29], **there).status_code == 202
     elsewhere = invited.ask(wrong[3], **there | {"address": "203.0.113.10"})
-    assert problem_of(elsewhere) == (403, CODE_UNKNOWN)
+    assert refusal_of(elsewhere) == (403, CODE_UNKNOWN)
 
 
 def test_one_request_of_wrong_codes_shuts_nobody_out(either, monkeypatch):
@@ -455,7 +455,7 @@ def test_a_few_wrong_codes_among_many_keep_the_others_from_nothing(invited):
     assert [each["index"] for each in answer.json()["refused"]] == list(range(40, 139))
     one_more = strangers[0][:-1] + b"x"
     answer = invited.ask([*strangers, one_more, *bodies])
-    assert problem_of(answer) == (403, CODE_UNKNOWN)
+    assert refusal_of(answer) == (403, CODE_UNKNOWN)
 
 
 def test_an_open_survey_takes_a_hundred_reports_an_hour_of_one_address(shuffler):

@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from client_kit import Owner
-from http_kit import serving
+from http_kit import ask, serving
 from repository import ROOT
-from running_kit import Asking
 from service_site import START, Analyzer
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.analyzer.results import Results
@@ -226,15 +225,15 @@ def test_results_are_computed_once_for_all_readers(tmp_path, monkeypatch):
 
     read = Results.survey
     monkeypatch.setattr(Results, "survey", counting)
-    asking = Asking(analyzer_app(made.store, made.keyring, public_results=True))
+    app = analyzer_app(made.store, made.keyring, public_results=True)
     path = f"/v1/surveys/{survey.id}/results"
-    first = asking.get(path)
-    assert asking.get(path).content == first.content
+    first = ask(app, path)
+    assert ask(app, path).content == first.content
     assert len(computed) == 1
-    assert asking.get(path, params={"format": "csv"}).text.startswith("batch,status")
+    assert ask(app, path, params={"format": "csv"}).text.startswith("batch,status")
     assert len(computed) == 2
     made.send(survey, VALUES, batch=SECOND, seed=2)
     made.collect(survey)
-    assert len(asking.get(path).json()["batches"]) == 2
+    assert len(ask(app, path).json()["batches"]) == 2
     assert len(computed) == 3
     made.close()

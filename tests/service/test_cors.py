@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from http_kit import BYTES
+from http_kit import BYTES, ask
 from service_site import Analyzer, Shuffler
 from shoal.service.analyzer.app import analyzer_app
 from shoal.service.db.surveys import Surveys
@@ -23,26 +20,20 @@ ASKING = ORIGIN | {
 BATCH = "0" * 32
 
 
-class Site:
+class Asked:
     """An application, asked without a server."""
 
     def __init__(self, app, survey):
-        self.app = app
-        self.path = f"/v1/surveys/{survey.id}"
+        self.app, self.path = app, f"/v1/surveys/{survey.id}"
 
     def ask(self, method, path, **given):
-        async def one():
-            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-                return await client.request(method, path, **given)
-
-        return asyncio.run(one())
+        return ask(self.app, path, method, **given)
 
 
 @pytest.fixture
 def shuffler(tmp_path):
     found = Shuffler.alone(tmp_path)
-    found.site = Site(found.app(address_rate=1.0, address_burst=1_000_000), found.survey)
+    found.site = Asked(found.app(address_rate=1.0, address_burst=1_000_000), found.survey)
     yield found
     found.close()
 
@@ -56,7 +47,7 @@ def analyzer(tmp_path):
         return PlainTextResponse("script")
 
     pages = [Route("/embed.js", embedded), Route("/dashboard", embedded)]
-    found.site = Site(analyzer_app(found.store, found.keyring, pages=pages), survey)
+    found.site = Asked(analyzer_app(found.store, found.keyring, pages=pages), survey)
     yield found
     found.close()
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 
 import httpx
@@ -8,6 +7,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from http_kit import ask, refusal_of
 from shoal.errors import InvalidArgumentError, ShoalError
 from shoal.sealing import MalformedError
 from shoal.service import errors
@@ -30,16 +30,7 @@ def answered(error, observe=None):
 
     observed = {"observe": observe} if observe else {}
     app = Application({"paths": {}}, None, pages=[Route("/", endpoint)], **observed)
-    return asked(app, "/")
-
-
-def asked(app, path):
-    async def get():
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(path)
-
-    return asyncio.run(get())
+    return ask(app, "/")
 
 
 @pytest.mark.parametrize(
@@ -61,13 +52,9 @@ def asked(app, path):
 )
 def test_every_error_of_ours_is_a_problem(error, status, kind):
     answer = answered(error)
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == MEDIA_TYPE
-    found = answer.json()
-    assert found["type"] == PREFIX + kind
-    assert found["status"] == status
-    assert found["title"]
-    assert found["detail"]
+    assert refusal_of(answer) == (status, kind)
+    assert answer.json()["title"]
+    assert answer.json()["detail"]
 
 
 def test_no_error_of_the_service_is_forgotten():
@@ -124,8 +111,8 @@ def test_refusals_are_observed_by_kind_alone():
 def test_the_frameworks_own_refusals_are_problems_too():
     pages = [Route("/", lambda _request: None, methods=["POST"])]
     app = Application({"paths": {}}, None, pages=pages)
-    assert asked(app, "/nothing").json()["type"] == f"{PREFIX}no_such_path"
-    wrong = asked(app, "/")
+    assert ask(app, "/nothing").json()["type"] == f"{PREFIX}no_such_path"
+    wrong = ask(app, "/")
     assert wrong.status_code == 405
     assert wrong.headers["allow"] == "POST"
     assert wrong.json()["type"] == f"{PREFIX}wrong_method"

@@ -11,7 +11,7 @@ import pytest
 from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 
-from running_kit import Asking
+from http_kit import ask
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.ops import health
 from shoal.service.ops.health import (
@@ -93,14 +93,13 @@ def test_the_public_is_told_no_reasons_and_costs_nothing():
         return fail("store", "secret detail", "secret advice", stops=True)
 
     app = WithHealth(Starlette(), Readiness([Fact("store", lambda: [check()])]))
-    client = Asking(app)
-    answers = [client.get("/readyz") for _ in range(20)]
+    answers = [ask(app, "/readyz") for _ in range(20)]
     assert {answer.status_code for answer in answers} == {503}
     assert answers[0].json()["type"] == "urn:shoal:problem:not_in_order"
     assert "secret" not in answers[0].text
     assert len(looked) == 1
-    assert client.get("/healthz").status_code == 200
-    assert client.get("/elsewhere").status_code == 404
+    assert ask(app, "/healthz").status_code == 200
+    assert ask(app, "/elsewhere").status_code == 404
 
 
 @pytest.mark.usefixtures("fresh")

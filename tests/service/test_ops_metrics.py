@@ -9,7 +9,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from running_kit import Asking, quick, reports
+from http_kit import ask
+from running_kit import quick, reports
 from shoal.service.clock import system_clock
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.keyring import Keyring, Protection
@@ -125,17 +126,16 @@ def test_a_source_that_fails_is_left_out_and_counted():
 )
 def test_the_port_tells_the_figures_and_what_is_not_in_order(check, status):
     app = metrics.metrics_app([], Readiness([Fact("disk", lambda: [check()])]))
-    client = Asking(app)
-    assert "# HELP shoal_unreadable_figures" in client.get("/metrics").text
-    assert client.get("/healthz").json() == {"status": "alive"}
-    answer = client.get("/readyz")
+    assert "# HELP shoal_unreadable_figures" in ask(app, "/metrics").text
+    assert ask(app, "/healthz").json() == {"status": "alive"}
+    answer = ask(app, "/readyz")
     assert answer.status_code == status
     assert answer.json()["checks"] == [check().to_dict()]
     if status == 503:
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["detail"] == "disk: full; make room"
         assert answer.headers["retry-after"] == "10"
-    assert client.post("/readyz").status_code == 404
+    assert ask(app, "/readyz", "POST").status_code == 404
 
 
 def test_no_figure_moves_with_one_report_of_an_open_batch(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 from http_kit import BYTES, proxy_to, serving
 from running_kit import Service, quick, reports
 from service.test_admission import Class
-from service.test_shuffler_uploads import ask
 from shoal.errors import InvalidArgumentError
 from shoal.service.http.limits import Addresses, Limits
 from shoal.service.http.problems import ProblemError
@@ -64,18 +63,15 @@ def test_a_whole_deployment_limits_who_sends_and_believes_nobody_else(tmp_path):
 
 
 def test_people_invited_share_the_address_that_the_proxy_names(tmp_path):
-    invited = Class(tmp_path)
-    app, path = invited.shuffler.app(proxy=PROXY), f"{invited.shuffler.path}/reports"
-    bodies, wrong = invited.bodies(range(60)), invited.shuffler.reports(2)
-    headers = [*BYTES.items(), ("Shoal-Sender", ATTACKER)]
-    there = {"headers": headers, "address": PROXY}
-    assert ask(app, path, content=b"".join(bodies[:59]), **there).status_code == 202
-    strict = invited.shuffler.app(proxy=PROXY, address_refusals=1)
+    invited = Class.of(tmp_path)
+    bodies, wrong = invited.bodies(range(60)), invited.reports(2)
+    there = {"headers": [*BYTES.items(), ("Shoal-Sender", ATTACKER)], "address": PROXY}
+    assert invited.ask(bodies[:59], app=invited.app(proxy=PROXY), **there).status_code == 202
+    strict = there | {"app": invited.app(proxy=PROXY, address_refusals=1)}
     for report, status in ((wrong[0], 403), (wrong[1], 429)):
-        body = report + report[:16]
-        assert ask(strict, path, content=body, **there).status_code == status
-    assert ask(strict, path, content=bodies[59], **there).status_code == 202
-    invited.shuffler.close()
+        assert invited.ask(report + report[:16], **strict).status_code == status
+    assert invited.ask(bodies[59], **strict).status_code == 202
+    invited.close()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hashlib import sha256
 import pytest
 
 from factories import DAY
-from http_kit import BYTES, client_of, problem_of, serving
+from http_kit import BYTES, client_of, refusal_of, serving
 from running_kit import wait_for
 from service_site import START, Shuffler
 from shoal.sealing import KeyPair
@@ -59,9 +59,9 @@ def test_keys_and_surveys_prove_themselves(shuffler, client):
 
 @pytest.mark.parametrize("name", ["ab" * 32, "AB" * 32, "x", "%00", "a" * 63])
 def test_unknown_surveys(client, name):
-    assert problem_of(client.get(f"/v1/surveys/{name}")) == (404, "unknown_survey")
+    assert refusal_of(client.get(f"/v1/surveys/{name}")) == (404, "unknown_survey")
     sent = client.post(f"/v1/surveys/{name}/reports", content=b"x", headers=BYTES)
-    assert problem_of(sent) == (404, "unknown_survey")
+    assert refusal_of(sent) == (404, "unknown_survey")
 
 
 # Reports
@@ -104,20 +104,20 @@ def test_a_survey_that_is_not_open_takes_nothing(shuffler, client, moment, words
     report = shuffler.reports(1)
     shuffler.clock.advance(moment)
     answer = shuffler.post(client, report)
-    assert problem_of(answer) == (403, "survey_closed")
+    assert refusal_of(answer) == (403, "survey_closed")
     assert words in answer.json()["detail"]
 
 
 def test_wrong_methods_types_and_paths(shuffler, client):
     path = f"{shuffler.path}/reports"
     wrong = client.get(path)
-    assert problem_of(wrong) == (405, "wrong_method")
+    assert refusal_of(wrong) == (405, "wrong_method")
     assert wrong.headers["allow"] == "POST"
-    assert problem_of(client.delete("/v1/keys")) == (405, "wrong_method")
-    assert problem_of(client.post(path, content=b"x")) == (415, "wrong_media_type")
-    assert problem_of(client.post(path, json={})) == (415, "wrong_media_type")
-    assert problem_of(client.get("/v2/keys")) == (404, "no_such_path")
-    assert problem_of(client.get("/v1/keys/")) == (404, "no_such_path")
+    assert refusal_of(client.delete("/v1/keys")) == (405, "wrong_method")
+    assert refusal_of(client.post(path, content=b"x")) == (415, "wrong_media_type")
+    assert refusal_of(client.post(path, json={})) == (415, "wrong_media_type")
+    assert refusal_of(client.get("/v2/keys")) == (404, "no_such_path")
+    assert refusal_of(client.get("/v1/keys/")) == (404, "no_such_path")
     head = client.head("/v1/keys")
     assert head.status_code == 200
     assert head.content == b""
@@ -175,7 +175,7 @@ def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch
         wait_for(lambda: ("queue", 1.0, "") in shuffler.observed)
         report = shuffler.reports(1)
         turned_away = shuffler.post(client, report)
-        assert problem_of(turned_away) == (503, "busy")
+        assert refusal_of(turned_away) == (503, "busy")
         assert turned_away.headers["retry-after"]
         go_on.set()
         assert {first.result().status_code, second.result().status_code} == {202}
@@ -238,20 +238,20 @@ def test_a_batch_is_collected_once_acknowledged_and_gone(shuffler, client, batch
     records = shuffler.wire.sections[0].split(bytes(read.body))
     for record in records:
         assert shuffler.wire.sections[0].open_record(record, shuffler.analyzer)
-    assert problem_of(client.get(path, headers=token | {"Shoal-Request": OTHER})) == (
+    assert refusal_of(client.get(path, headers=token | {"Shoal-Request": OTHER})) == (
         409,
         "already_collected",
     )
     ack = {"request": REQUEST, "digest": batch["digest"]}
     wrong = client.post(f"{path}/ack", headers=token, json=ack | {"digest": "0" * 64})
-    assert problem_of(wrong) == (409, "wrong_digest")
+    assert refusal_of(wrong) == (409, "wrong_digest")
     stranger = client.post(f"{path}/ack", headers=token, json=ack | {"request": OTHER})
-    assert problem_of(stranger) == (409, "already_collected")
+    assert refusal_of(stranger) == (409, "already_collected")
     for _ in range(2):
         done = client.post(f"{path}/ack", headers=token, json=ack)
         assert done.json() == {"batch": batch["batch"], "digest": batch["digest"]}
     shuffler.work()
-    assert problem_of(client.get(path, headers=asked)) == (409, "already_collected")
+    assert refusal_of(client.get(path, headers=asked)) == (409, "already_collected")
     (gone,) = client.get(f"{shuffler.path}/batches", headers=token).json()["batches"]
     assert gone["state"] == "PURGED"
 
@@ -259,22 +259,22 @@ def test_a_batch_is_collected_once_acknowledged_and_gone(shuffler, client, batch
 def test_what_cannot_be_asked_of_batches(shuffler, client, batch):
     token = shuffler.token()
     path = f"{shuffler.path}/batches"
-    assert problem_of(client.get(f"{path}?after=x", headers=token)) == (400, "malformed")
+    assert refusal_of(client.get(f"{path}?after=x", headers=token)) == (400, "malformed")
     assert client.get(f"{path}?after={'f' * 32}", headers=token).json() == {"batches": []}
-    assert problem_of(client.get(f"{path}/{OTHER}", headers=token)) == (400, "malformed")
+    assert refusal_of(client.get(f"{path}/{OTHER}", headers=token)) == (400, "malformed")
     asked = token | {"Shoal-Request": REQUEST}
-    assert problem_of(client.get(f"{path}/{OTHER}", headers=asked)) == (404, "unknown_batch")
-    assert problem_of(client.get(f"{path}/x", headers=asked)) == (404, "unknown_batch")
+    assert refusal_of(client.get(f"{path}/{OTHER}", headers=asked)) == (404, "unknown_batch")
+    assert refusal_of(client.get(f"{path}/x", headers=asked)) == (404, "unknown_batch")
     early = client.post(
         f"{path}/{batch['batch']}/ack",
         headers=token,
         json={"request": REQUEST, "digest": batch["digest"]},
     )
-    assert problem_of(early) == (425, "not_ready")
+    assert refusal_of(early) == (425, "not_ready")
     assert early.headers["retry-after"]
     for body in ({}, {"request": REQUEST}, {"request": "x", "digest": batch["digest"]}, []):
         answer = client.post(f"{path}/{batch['batch']}/ack", headers=token, json=body)
-        assert problem_of(answer) == (400, "malformed")
+        assert refusal_of(answer) == (400, "malformed")
 
 
 def test_looking_at_the_head_releases_nothing(shuffler, client, batch):
@@ -308,14 +308,14 @@ def test_tokens_open_what_they_are_for_and_nothing_else(shuffler, client, batch)
             short,
         ):
             answer = call(headers)
-            assert problem_of(answer) == (401, "not_authorized")
+            assert refusal_of(answer) == (401, "not_authorized")
             assert answer.headers["www-authenticate"].startswith('Bearer realm="shoal"')
         refused = call(stranger)
-        assert problem_of(refused) == (403, "forbidden")
+        assert refusal_of(refused) == (403, "forbidden")
         assert "insufficient_scope" in refused.headers["www-authenticate"]
     # A token for another survey does not reach this one's batch through its own path either.
     through = f"/v1/surveys/{other.id}/batches/{batch['batch']}"
-    assert problem_of(client.get(through, headers=stranger | request)) == (404, "unknown_batch")
+    assert refusal_of(client.get(through, headers=stranger | request)) == (404, "unknown_batch")
     assert client.get(f"{shuffler.path}/batches", headers=good).status_code == 200
 
 

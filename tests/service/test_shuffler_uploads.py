@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import httpx
 import pytest
 
 from factories import DAY
-from http_kit import BYTES
+from http_kit import BYTES, refusal_of
 from shoal.service.errors import StoreUnavailableError
 from shoal.service.shuffler.intake import GroupCommit, Intake
 from shoal.service.shuffler.reports import Reports
 from shoal.service.shuffler.store import ShufflerStore
-
-
-def ask(app, path, *, address="127.0.0.1", **given):
-    async def one():
-        transport = httpx.ASGITransport(app, client=(address, 1), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            return await client.post(path, **given)
-
-    return asyncio.run(one())
 
 
 class Forgetful(dict):
@@ -35,10 +23,9 @@ class Ways:
     """Two applications on one store: one has met the survey, the other never meets any."""
 
     def __init__(self, shuffler, monkeypatch, **limits):
-        self.path = f"{shuffler.path}/reports"
-        self.observed = shuffler.observed
+        self.shuffler, self.observed = shuffler, shuffler.observed
         self.direct, self.routed = shuffler.app(**limits), shuffler.app(**limits)
-        ask(self.direct, self.path, content=b"", headers=BYTES)
+        shuffler.ask(app=self.direct)
         assert self.direct.intake.surveys
         self.taken = []
         answer = Intake.answer
@@ -55,7 +42,7 @@ class Ways:
         found, seen = [], []
         for app in (self.direct, self.routed):
             self.observed.clear()
-            answer = ask(app, self.path, **({"headers": BYTES} | given))
+            answer = self.shuffler.ask(app=app, **given)
             found.append((answer.status_code, answer.headers.raw, answer.content))
             seen.append([one for one in self.observed if one[0] != "commit_seconds"])
         assert found[0] == found[1]
@@ -104,18 +91,18 @@ def test_a_closed_survey(shuffler, monkeypatch, moment):
 
 
 def test_a_survey_that_was_removed_under_a_running_server(shuffler, tmp_path):
-    app, path = shuffler.app(), f"{shuffler.path}/reports"
-    ask(app, path, content=b"", headers=BYTES)
+    app = shuffler.app()
+    shuffler.ask(app=app)
     assert app.intake.surveys  # and so it is taken for known
     (directory,) = {path.parent for path in tmp_path.rglob("segments")}
     other = ShufflerStore(shuffler.database, directory, shuffler.clock)
     other.surveys.remove(shuffler.survey.id)
     (one,) = shuffler.reports(1)
     for _ in range(2):
-        answer = ask(app, path, content=one, headers=BYTES).json()
-        assert (answer["status"], answer["type"]) == (404, "urn:shoal:problem:unknown_survey")
-        assert answer["detail"].endswith("this service does not collect for it")
-        assert "shoal " not in answer["detail"]
+        answer = shuffler.ask(one, app=app)
+        assert refusal_of(answer) == (404, "unknown_survey")
+        assert answer.json()["detail"].endswith("this service does not collect for it")
+        assert "shoal " not in answer.json()["detail"]
     other.close()
 
 
@@ -151,13 +138,8 @@ def test_a_defect_reaches_the_servers_log(shuffler, monkeypatch):
     ways = Ways(shuffler, monkeypatch)
     monkeypatch.setattr(GroupCommit, "commit", broken)
 
-    async def post():
-        transport = httpx.ASGITransport(ways.direct)
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            await client.post(ways.path, content=shuffler.forged(1), headers=BYTES)
-
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(post())
+        shuffler.ask(shuffler.forged(1), app=ways.direct, raises=True)
 
 
 def test_keys_come_and_go_at_once(shuffler, monkeypatch):
@@ -166,7 +148,7 @@ def test_keys_come_and_go_at_once(shuffler, monkeypatch):
     new = bytes([1, 1]) + good[2:]
 
     def refused(body):
-        return len(ask(ways.direct, ways.path, content=body, headers=BYTES).json()["refused"])
+        return len(shuffler.ask(body, app=ways.direct).json()["refused"])
 
     assert (refused(good), refused(new)) == (0, 1)
     shuffler.keyring.rotate()
@@ -191,14 +173,14 @@ def test_what_could_not_be_opened_is_not_acknowledged(shuffler, monkeypatch, dam
 
 
 def test_a_burst_from_one_network_is_told_to_the_operator_without_its_address(shuffler, caplog):
-    app, path = shuffler.app(address_reports=1000), f"{shuffler.path}/reports"
+    app = shuffler.app(address_reports=1000)
     now = [0.0]
     app.intake.bursts.timer = lambda: now[0]
     for address in ("203.0.113.7", "127.0.0.1"):
-        assert ask(app, path, content=shuffler.forged(150), headers=BYTES, address=address)
+        assert shuffler.ask(shuffler.forged(150), app=app, address=address)
     shuffler.observed.clear()
     now[0] = 3600.0
-    ask(app, path, content=shuffler.forged(1), headers=BYTES, address="203.0.113.8")
+    shuffler.ask(shuffler.forged(1), app=app, address="203.0.113.8")
     assert [one for one in shuffler.observed if one[0] == "network_share"] == [
         ("network_share", 0.75, "")
     ]

@@ -6,10 +6,10 @@ import gc
 import tracemalloc
 
 import pytest
-import sqlalchemy as sa
 
 import load_kit
 from running_kit import wait_for
+from service.store_contract import rows_of
 from service_site import Shuffler
 from shoal.service.shuffler import tables as schema
 
@@ -22,12 +22,8 @@ HONEST_P99 = 250.0  # milliseconds, while nothing else runs on the machine
 GROWTH = 24.0  # MB
 
 
-def rows(shuffler, table):
-    with shuffler.database.read() as connection:
-        return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
-
-
-def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
+@pytest.mark.parametrize("forged", [FORGED, pytest.param(10 * FORGED, marks=pytest.mark.slow)])
+def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path, forged):
     """Every round has honest people in it, in the same bodies; memory is that of one round."""
     shuffler = Shuffler.alone(tmp_path, minimum=20, target=ROUNDS * 8)
     honest = shuffler.reports(ROUNDS * 8)
@@ -38,7 +34,7 @@ def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
     tracemalloc.start()
     try:
         for number in range(ROUNDS):
-            noise = shuffler.forged(FORGED // ROUNDS)
+            noise = shuffler.forged(forged // ROUNDS)
             noise = bytes([1, 0]) + number.to_bytes(2, "big") + noise[4:]
             mine = honest[number * 8 : (number + 1) * 8]
             body = noise[: 7 * size] + b"".join(mine) + noise[7 * size :]
@@ -50,13 +46,16 @@ def test_a_flood_leaves_nothing_and_nobody_is_lost_in_it(tmp_path):
     finally:
         tracemalloc.stop()
         gc.unfreeze()
-    assert shuffler.tallies() == {"opened": len(honest), "rejected": FORGED}
+    assert shuffler.tallies() == {"opened": len(honest), "rejected": forged}
     (batch,) = shuffler.store.batches.listed(shuffler.survey.id)
     assert batch.reports == len(honest)
     # Not a row and not a byte of the flood is kept.
-    assert (rows(shuffler, schema.recent_tags), rows(shuffler, schema.tags)) == (len(honest), 0)
-    assert rows(shuffler, schema.extents) == 0
-    assert held[-2] - held[0] < FORGED // ROUNDS * size // 2
+    assert (
+        rows_of(shuffler.database, schema.recent_tags),
+        rows_of(shuffler.database, schema.tags),
+    ) == (len(honest), 0)
+    assert rows_of(shuffler.database, schema.extents) == 0
+    assert held[-2] - held[0] < forged // ROUNDS * size // 2
     shuffler.close()
 
 

@@ -18,7 +18,7 @@ import http_kit
 import load_kit
 from factories import DAY
 from http_kit import BYTES
-from running_kit import Asking, Service, opened, quick, reports, wait_for
+from running_kit import Service, opened, quick, reports, wait_for
 from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.ops.up import Embedded
@@ -169,7 +169,7 @@ def test_a_clock_that_was_set_back_a_day_loses_and_repeats_nobody(shuffler):
     people = shuffler.reports(40)
 
     def post(body):
-        return Asking(app).post(f"{shuffler.path}/reports", content=body, headers=BYTES)
+        return shuffler.ask(body, app=app)
 
     assert post(b"".join(people[:10])).status_code == 202
     shuffler.work()
