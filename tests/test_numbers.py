@@ -122,7 +122,7 @@ def test_quantiles_and_ranges_are_compared_with_the_truth():
     assert count.to_dict()["truth"] == count.truth
     page = found.to_html()
     assert ">truly in<" in page
-    assert f">{count.true}<" in page
+    assert f">{count.item.shown(count.item.truth)}<" in page
 
 
 def test_infinite_numbers_do_not_make_an_infinite_true_mean():

@@ -24,6 +24,7 @@ from shoal.engines.shuffling import RUN_HERE
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
+from shoal.explain.items import Item
 from shoal.explain.views import Tabular
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.prefixes import (
@@ -39,7 +40,6 @@ from shoal.questions.kinds import Text
 from shoal.questions.settled import Spelled
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
 from shoal.randomness import Randomness, source
-from shoal.results.charts import Item
 from shoal.results.result import (
     ColumnResult,
     Result,

@@ -17,7 +17,8 @@ from cli import desks
 from cli.desks import ROWS
 from shoal.cli import render
 from shoal.errors import RefusedError
-from shoal.results.charts import Axis, Item
+from shoal.explain.items import Item
+from shoal.results.charts import Axis
 
 
 @pytest.fixture(autouse=True)

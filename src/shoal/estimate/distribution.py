@@ -7,14 +7,14 @@ reported, at the resolution of the bins, and count the noise alone: the data are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from shoal import checks
 from shoal.estimate.tree import TreeEstimate
-from shoal.explain.text import measured
+from shoal.explain.items import Item
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import Codes
 from shoal.mechanisms.estimators import AnswerEstimator
@@ -93,22 +93,15 @@ class RangeCount:
         return {"range": self.label, "from": self.first, "to": self.last} | values
 
     @property
-    def cells(self) -> tuple[str, str]:
-        """The fraction in percent, and its interval."""
-        margin = 50 * (self.high - self.low)
-        value, low, high = (
-            measured(100 * end, margin) for end in (self.frequency, self.low, self.high)
-        )
-        return f"{value} %", f"{low} % to {high} %"
-
-    @property
-    def true(self) -> str:
-        """The true fraction in percent."""
-        return "" if self.truth is None else f"{100 * self.truth:.4g} %"
+    def item(self) -> Item:
+        """The fraction in percent; it may be mere noise unless there is somebody for sure."""
+        fraction = Item(self.label, self.frequency, self.low, self.high, self.count, self.low > 0)
+        return replace(fraction, truth=self.truth).percent
 
     def __str__(self) -> str:
-        value, interval = self.cells
-        true = f", truly {self.true}" if self.true else ""
+        item = self.item
+        value, interval = item.cells
+        true = "" if item.truth is None else f", truly {item.shown(item.truth)}"
         estimate = f"{value} (95 % interval {interval})"
         return f"{self.label}: {estimate}, about {self.count:,.0f} people{true}"
 

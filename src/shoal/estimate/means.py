@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.estimate import on_simplex
+from shoal.explain.items import Item
 from shoal.intervals.estimates import Estimate, possible, ratio_limits, widened
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.values import Array, Record, attributes
@@ -49,6 +50,13 @@ class Mean:
     count: float
     count_low: float
     count_high: float
+
+    @property
+    def item(self) -> Item | None:
+        """As it is shown, if there is a mean."""
+        if self.mean is None:
+            return None
+        return Item(self.label, self.mean, self.low, self.high, self.count)
 
     def to_dict(self) -> Record:
         """Plain values."""

@@ -11,11 +11,12 @@ import numpy as np
 from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
+from shoal.explain.items import Item
 from shoal.explain.text import whole
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.questions.edges import Edges
-from shoal.results.charts import LEVEL, Item, Kind, Panel, counted
+from shoal.results.charts import LEVEL, Kind, Panel, counted
 from shoal.results.result import ColumnResult, mean_words
 from shoal.values import Record
 

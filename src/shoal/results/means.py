@@ -5,18 +5,19 @@ Numbers were rounded at random to a few steps, which are cells of a histogram.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from shoal.estimate.groups import NOBODY
 from shoal.explain.document import Row, Table
+from shoal.explain.items import Item
 from shoal.explain.text import whole
 from shoal.planning.schemes import Rounded
 from shoal.questions.kinds import spelled
 from shoal.questions.settled import Settled
-from shoal.results.charts import Item, Kind, counted
+from shoal.results.charts import Kind, counted
 from shoal.results.result import ColumnResult, Scored
 from shoal.values import Record
 
@@ -61,9 +62,9 @@ class MeansResult(ColumnResult):
     def items(self, most: int | None = None) -> list[Item]:  # noqa: ARG002 - all are shown
         """A mean with its interval for each group that is not empty."""
         return [
-            Item(mean.label, mean.mean, mean.low, mean.high, mean.count, truth=self.true_mean(i))
+            replace(mean.item, truth=self.true_mean(i))
             for i, mean in enumerate(self.means)
-            if mean.mean is not None
+            if mean.item is not None
         ]
 
     def records(self) -> list[Record]:

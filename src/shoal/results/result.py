@@ -24,8 +24,9 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
+from shoal.explain.items import Item
 from shoal.explain.rendering import environment, render
-from shoal.explain.text import down, factor, finite, measured, plain, plural, up, visible
+from shoal.explain.text import down, factor, finite, plain, plural, up, visible
 from shoal.explain.views import Tabular
 from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate
 from shoal.mechanisms.base import Device
@@ -115,7 +116,7 @@ class ColumnResult:
         estimator = cast("AnswerEstimator", self.randomizer.estimator)
         return Distribution(self.bins, cast("Estimate", self.estimate), estimator)
 
-    def items(self, most: int | None = None) -> list[charts.Item]:
+    def items(self, most: int | None = None) -> list[Item]:
         """What there is to be shown: the largest answers first, or in the order of their own.
 
         More bins than ``most`` are shown several at a time.
@@ -128,17 +129,8 @@ class ColumnResult:
         for first in range(0, len(bins), size):
             last = min(first + size, len(bins)) - 1
             total = self.distribution.between(first, last)
-            merged.append(
-                charts.Item(
-                    label=bins.label(first, last),
-                    value=total.frequency,
-                    low=total.low,
-                    high=total.high,
-                    total=total.count,
-                    significant=total.low > 0,
-                    truth=None if self.truth is None else float(self.truth[first : last + 1].sum()),
-                ).percent
-            )
+            truth = None if self.truth is None else float(self.truth[first : last + 1].sum())
+            merged.append(replace(total, label=bins.label(first, last), truth=truth).item)
         return merged + items[len(bins) :]
 
     @cached_property
@@ -347,12 +339,12 @@ class Scored:
 
 def mean_words(mean: Mean, truth: float | None = None) -> str:
     """A mean in words, to the digits of its margin."""
-    if mean.mean is None:
+    item = mean.item
+    if item is None:
         return "no mean: there may be nobody with a value"
-    margin = (mean.high - mean.low) / 2
-    value, low, high = (measured(each, margin) for each in (mean.mean, mean.low, mean.high))
-    true = "" if truth is None else f", truly {measured(truth, margin)}"
-    return f"mean {value} (95 % interval {low} to {high}){true}"
+    value, interval = item.cells
+    true = "" if truth is None else f", truly {item.shown(truth)}"
+    return f"mean {value} (95 % interval {interval}){true}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -542,7 +534,7 @@ def remarks(columns: Sequence[ColumnResult], what: Literal["notes", "warnings"])
     return [f"{name}: {text}" if len(columns) > 1 else text for name, text in own]
 
 
-def items_table(items: Sequence[charts.Item], title: str) -> Table:
+def items_table(items: Sequence[Item], title: str) -> Table:
     """Answers, or coordinates, with their intervals, to the digits of their margins."""
     heads = ("answer", "fraction") if items and items[0].unit else ("coordinate", "mean")
     rows = tuple(Row((item.label, *item.cells)) for item in items)
