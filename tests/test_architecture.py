@@ -179,7 +179,7 @@ def test_every_room_is_on_the_map():
     unknown = {room(name) for name in modules()} - set(RANK)
     assert not unknown, (
         f"src/shoal has new rooms {sorted(unknown)}: add each to LAYERS in {Path(__file__).name}, "
-        "on the line of the layer it belongs to, and to the table in docs/develop/source-tree.md"
+        "on the line of the layer it belongs to, and to the table in docs/develop/architecture.md"
     )
 
 
