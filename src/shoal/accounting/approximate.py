@@ -9,8 +9,9 @@ far the pure ones have to be is counted by FMT21, Theorem 3.8, or more sharply b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from shoal.accounting.profile import Curve, PrivacyProfile
 from shoal.accounting.search import Side, crossing
@@ -72,11 +73,7 @@ class Exchange:
     @cached_property
     def best_epsilon(self) -> float:
         """About where ``delta`` is smallest: it is convex in e^eps, so beyond it only grows."""
-        from scipy import optimize
-
-        span = (0.0, self.profile.ceiling)
-        least = optimize.minimize_scalar(self.delta, bounds=span, options={"maxiter": 40})
-        return float(least.x)
+        return _lowest(self.delta, self.profile.ceiling, maxiter=40)[0]
 
     def least_delta(self, epsilon: float) -> float:
         """The smallest delta proved at this epsilon, among as many of the people as is best."""
@@ -122,25 +119,30 @@ class Exchange:
     @cached_property
     def _valley(self) -> tuple[float, float]:
         """About where delta is smallest, among as many people as is best there, and that delta."""
-        from scipy import optimize
-
-        def rough(epsilon: float) -> float:
-            return self._hidden(epsilon, precision=_ROUGH)
-
-        span = (0.0, self.profile.ceiling)
-        least = optimize.minimize_scalar(rough, bounds=span, options={"maxiter": _STEPS})
-        return float(least.x), self._hidden(float(least.x))
+        rough = partial(self._hidden, precision=_ROUGH)
+        end, _ = _lowest(rough, self.profile.ceiling, maxiter=_STEPS)
+        return end, self._hidden(end)
 
     def _hidden(self, epsilon: float, precision: float = _FINE) -> float:
         """About the smallest delta at this epsilon, over all numbers of people up to n."""
-        from scipy import optimize
 
         def among(log_people: float) -> float:
             return self.among(max(1, round(math.exp(log_people)))).delta(epsilon)
 
-        span = (0.0, math.log(self.profile.n))
-        found = optimize.minimize_scalar(among, bounds=span, options={"xatol": precision})
-        return min(float(found.fun), self.delta(epsilon))
+        _, least = _lowest(among, math.log(self.profile.n), xatol=precision)
+        return min(least, self.delta(epsilon))
+
+
+def _lowest(
+    function: Callable[[float], float], end: float, *, maxiter: int = 500, xatol: float = 1e-5
+) -> tuple[float, float]:
+    """About where a function is smallest between 0 and the end, and how small it is there."""
+    from scipy import optimize
+
+    found = optimize.minimize_scalar(
+        function, bounds=(0.0, end), options={"maxiter": maxiter, "xatol": xatol}
+    )
+    return float(found.x), float(found.fun)
 
 
 @dataclass(frozen=True)

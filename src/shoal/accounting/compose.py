@@ -15,7 +15,6 @@ from shoal.accounting import renyi
 from shoal.accounting.atoms import Array
 from shoal.accounting.profile import Curve, Numbers, each, pure_samples
 from shoal.errors import OutOfRegimeError, PrecisionError, UnreachableTargetError
-from shoal.explain.views import CurveViews
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -35,7 +34,7 @@ _ORDERS = np.concatenate([np.linspace(1.05, 2.0, 12), np.geomspace(2.2, 1e5, 60)
 
 
 @dataclass(frozen=True)
-class ComposedProfile(CurveViews):
+class ComposedProfile(Curve):
     """Adaptive composition; equal rounds are counted, so ``p * 2`` equals ``p + p``.
 
     >>> from shoal.accounting.law import BlanketLaw
@@ -60,15 +59,16 @@ class ComposedProfile(CurveViews):
         """How many rounds there are."""
         return sum(rounds for _, rounds in self.terms)
 
-    @property
-    def local_epsilon(self) -> float:
-        """What one person's reports reveal together, without trusting the shuffler."""
-        return sum(rounds * term.local_epsilon for term, rounds in self.terms)
+    def __post_init__(self) -> None:
+        each = [(rounds, term.local_epsilon, term.local_delta) for term, rounds in self.terms]
+        local_epsilon = sum(rounds * epsilon for rounds, epsilon, _ in each)
+        local_delta = sum(rounds * delta for rounds, _, delta in each)
+        vars(self).update(local_epsilon=local_epsilon, local_delta=local_delta)
 
     @property
-    def local_delta(self) -> float:
-        """The delta that goes with ``local_epsilon``."""
-        return sum(rounds * term.local_delta for term, rounds in self.terms)
+    def spread(self) -> float:
+        """A scale of the privacy loss, not a bound."""
+        return math.sqrt(sum(rounds * term.spread**2 for term, rounds in self.terms))
 
     @overload
     def epsilon(self, delta: float, *, method: Method = "pld") -> float: ...
@@ -131,36 +131,26 @@ class ComposedProfile(CurveViews):
             raise refused
         return min(answers)
 
-    @overload
-    def delta(self, epsilon: float) -> float: ...
-    @overload
-    def delta(self, epsilon: Numbers) -> Array: ...
-    def delta(self, epsilon: float | Numbers) -> float | Array:
-        """The smallest delta proved at this epsilon, or at each, by privacy loss distributions."""
-        if isinstance(epsilon, Sequence | np.ndarray):
-            return each(self.delta, epsilon)
-        checks.non_negative(epsilon=epsilon)
+    def _epsilon(self, delta: float) -> float:
+        return self.answer(delta)[0]
+
+    def _delta(self, epsilon: float) -> float:
+        """By privacy loss distributions."""
         if epsilon >= self.local_epsilon:
             return self.local_delta
         distribution, error = self._loss
         computed = max(0.0, float(distribution.get_delta_for_epsilon(epsilon)))
         return min(1.0, computed + error)
 
-    def lower_epsilon(self, delta: float) -> float:
+    def lower_epsilon(self, delta: float, rounds: int = 1) -> float:
         """No analysis can go below: all rounds reveal at least what one kind of them does."""
-        return max(term.lower_epsilon(delta, rounds) for term, rounds in self.terms)
+        return max(term.lower_epsilon(delta, rounds * times) for term, times in self.terms)
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         return (("rounds", f"{self.rounds:,}, {THEOREMS['pld']}"),)
 
-    @overload
-    def renyi(self, order: float) -> float: ...
-    @overload
-    def renyi(self, order: Numbers) -> Array: ...
-    def renyi(self, order: float | Numbers) -> float | Array:
-        """Rényi divergences add up over adaptive rounds; of this order, or of each."""
-        if isinstance(order, Sequence | np.ndarray):
-            return each(self.renyi, order)
+    def _renyi(self, order: float) -> float:
+        """Rényi divergences add up over adaptive rounds."""
         return sum(rounds * term.renyi(order) for term, rounds in self.terms)
 
     def pld(self, discretization: float | None = None) -> PrivacyLossDistribution:
@@ -181,7 +171,7 @@ class ComposedProfile(CurveViews):
 
     __rmul__ = __mul__
 
-    def __add__(self, other: Curve | ComposedProfile) -> ComposedProfile:
+    def __add__(self, other: Curve) -> ComposedProfile:
         """One sequence of rounds after the other."""
         return ComposedProfile.of([*self.terms, *(other * 1).terms])
 

@@ -137,18 +137,13 @@ def law_of(randomizer: Randomizer) -> BlanketLaw:
 
 def require_randomizer(randomizer: object) -> None:
     """Say what to do with a table, a function or a class where a randomizer is expected."""
-    if isinstance(randomizer, BlanketLaw):
+    named = (getattr(randomizer, name, None) for name in ("law", "profile"))
+    a_class = isinstance(randomizer, type)
+    if isinstance(randomizer, BlanketLaw) or (any(map(callable, named)) and not a_class):
         return
-    answers = callable(getattr(randomizer, "law", None)) or callable(
-        getattr(randomizer, "profile", None)
-    )
-    if answers and not isinstance(randomizer, type):
-        return
+    made = f" (make one: {getattr(randomizer, '__name__', '')}(...))"
     expected = "a BlanketLaw or a randomizer with a law() method"
-    if isinstance(randomizer, type):
-        expected += f" (make one: {randomizer.__name__}(...))"
-    else:
-        expected += _instead(randomizer)
+    expected += made if a_class else _instead(randomizer)
     raise InvalidTypeError("randomizer", _described(randomizer), expected)
 
 

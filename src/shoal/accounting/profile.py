@@ -151,7 +151,7 @@ class Curve(CurveViews):
 
     __rmul__ = __mul__
 
-    def __add__(self, other: Curve | ComposedProfile) -> ComposedProfile:
+    def __add__(self, other: Curve) -> ComposedProfile:
         """One round of each, adaptively."""
         return (self * 1) + (other * 1)
 
@@ -339,10 +339,8 @@ class PrivacyProfile(Curve):
             return once
         from shoal.accounting import ternary
 
-        repeated = ternary.epsilon(
-            local_epsilon=self.local_epsilon, n=self.n, rounds=rounds, delta=delta
-        )
-        return max(once, repeated)
+        asked = {"local_epsilon": self.local_epsilon, "delta": delta}
+        return max(once, ternary.epsilon(n=self.n, rounds=rounds, **asked))
 
     def _renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1.

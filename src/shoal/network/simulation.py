@@ -44,7 +44,7 @@ from shoal.mechanisms.vectors import CapRandomizer
 from shoal.network.graph import Nodes, node_numbers
 from shoal.network.walk import Absences, Process, Progress, Submit, Varying, Walk, round_count
 from shoal.randomness import Randomness, Words, secure
-from shoal.values import Array, Batch, Messages
+from shoal.values import Array, Batch, Messages, attributes
 
 EngineName = Literal["auto", "numba", "numpy"]
 Holders = npt.NDArray[np.int32]
@@ -122,13 +122,11 @@ class Simulation:
     def to_dict(self) -> dict[str, object]:
         """Counts, as plain values."""
         return {
-            "rounds": self.rounds,
-            "moves": self.moves,
+            **attributes(self, "rounds", "moves"),
             "delivered": self.delivered_share,
             "holders": self.holders,
             "most_load": int(self.loads.max()),
-            "dummies": self.dummies,
-            "submit": self.submit,
+            **attributes(self, "dummies", "submit"),
         }
 
     @property

@@ -268,8 +268,7 @@ class Absences(Process):
     online: npt.NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", self.walk.n)
-        object.__setattr__(self, "longest", len(self.online))
+        vars(self).update(n=self.walk.n, longest=len(self.online))
         shown = f"{self.online.dtype} of shape {self.online.shape}"
         wrong = self.online.dtype != np.bool_ or self.online.shape[1:] != (self.n,)
         checks.refuse(
@@ -339,8 +338,7 @@ class Varying(Process):
     def __post_init__(self) -> None:
         sizes = sorted({walk.n for walk in self.walks})
         checks.refuse(len(sizes) != 1, "walks on the same nodes", walks=sizes)
-        object.__setattr__(self, "n", sizes[0])
-        object.__setattr__(self, "longest", len(self.walks))
+        vars(self).update(n=sizes[0], longest=len(self.walks))
 
     @cached_property
     def stationary(self) -> Array:
