@@ -65,6 +65,21 @@ class Database:
         with self._translated("reading"), self._engine.begin() as connection:
             yield connection
 
+    def rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+        """What a query gives."""
+        with self.read() as connection:
+            return connection.execute(query).all()
+
+    def first(self, query: sa.Select[Any]) -> sa.Row[Any] | None:
+        """The first row that a query gives."""
+        with self.read() as connection:
+            return connection.execute(query).first()
+
+    def values(self, query: sa.Select[Any]) -> Sequence[Any]:
+        """What a query of one column gives."""
+        with self.read() as connection:
+            return connection.scalars(query).all()
+
     def insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
         """An insertion that can say what to do about rows that are there."""
         return self.dialect.insert(table)
@@ -233,8 +248,7 @@ class StoreId:
 
     def _names(self) -> tuple[str, str | None, bool]:
         """The database's name, the one in the directory, and whether that was given one."""
-        with self.database.read() as connection:
-            row = connection.execute(sa.select(store)).one()
+        (row,) = self.database.rows(sa.select(store))
         with files.disk("reading the name of the store"):
             try:
                 with (self.directory / FILE).open(encoding="utf-8", errors="replace") as file:

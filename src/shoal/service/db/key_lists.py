@@ -104,16 +104,12 @@ class KeyLists:
     def find(self, fingerprint: str) -> CachedKeyList | None:
         """The newest list of a party."""
         query = sa.select(key_lists).where(key_lists.c.fingerprint == fingerprint)
-        with self.database.read() as connection:
-            row = connection.execute(query).first()
-        if row is None:
-            return None
-        return CachedKeyList(bytes(row.document), row.issued, row.valid_until)
+        row = self.database.first(query)
+        return row and CachedKeyList(bytes(row.document), row.issued, row.valid_until)
 
     def all(self) -> dict[str, bytes]:
         """The newest list of every party, by its fingerprint."""
-        with self.database.read() as connection:
-            rows = connection.execute(sa.select(key_lists)).all()
+        rows = self.database.rows(sa.select(key_lists))
         return {row.fingerprint: bytes(row.document) for row in rows}
 
     def keys(self, fingerprint: str) -> frozenset[int]:
@@ -130,11 +126,9 @@ class KeyLists:
     def contradictions(self) -> list[Contradiction]:
         """What was refused, and may be shown to others."""
         query = sa.select(contradictions).order_by(*contradictions.primary_key.columns)
-        with self.database.read() as connection:
-            rows = connection.execute(query).all()
         return [
             Contradiction(row.fingerprint, row.reason, bytes(row.known), bytes(row.document))
-            for row in rows
+            for row in self.database.rows(query)
         ]
 
     def _remember(self, key_list: KeyList, reason: str) -> None:

@@ -133,9 +133,7 @@ class Surveys:
         """Forget a survey that nothing was taken for, with its tokens; how many those were."""
         mine = surveys.c.id == survey.digest
         with self.database.write() as connection:
-            number = connection.execute(
-                sa.select(surveys.c.number).where(mine).with_for_update()
-            ).scalar()
+            number = connection.scalar(sa.select(surveys.c.number).where(mine).with_for_update())
             if number is None:
                 raise UnknownError("survey", str(survey))
             if self._any(connection, number):
@@ -166,13 +164,11 @@ class Surveys:
     def _numbers(self) -> dict[SurveyId, int]:
         query = sa.select(surveys.c.number, surveys.c.id)
         query = query.where(surveys.c.configuration != _REMOVED)
-        with self.database.read() as connection:
-            rows = connection.execute(query.order_by(surveys.c.number)).all()
+        rows = self.database.rows(query.order_by(surveys.c.number))
         return {SurveyId(bytes(row.id)): row.number for row in rows}
 
     def _read(self, condition: sa.ColumnElement[bool], name: str) -> SurveyRow:
-        with self.database.read() as connection:
-            row = connection.execute(sa.select(surveys).where(condition)).first()
+        row = self.database.first(sa.select(surveys).where(condition))
         if row is None or bytes(row.configuration) == _REMOVED:
             raise UnknownError("survey", name)
         # What people agreed to is what its name is the hash of, whoever can write to the database.
@@ -184,6 +180,12 @@ class Surveys:
     def _any(self, connection: sa.Connection, number: int) -> bool:
         queries = (sa.exists().where(table.c.survey == number) for table in self.traces)
         return any(connection.scalar(sa.select(query)) for query in queries)
+
+
+def lock_survey(connection: sa.Connection, number: int, *, key_share: bool = False) -> None:
+    """Wait for whoever has the row of a survey, and let others wait until the transaction ends."""
+    mine = sa.select(surveys.c.number).where(surveys.c.number == number)
+    connection.execute(mine.with_for_update(key_share=key_share))
 
 
 def _nameless(number: int, survey: SurveyId) -> bytes:

@@ -18,15 +18,29 @@ surveys = sa.Table(
     sa.Column("configuration", sa.LargeBinary, nullable=False),
 )
 
-# No reference to the survey: a lookup per report would double the cost of taking it in.
-tags = sa.Table(
-    "tags",
-    METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
-    sqlite_with_rowid=False,
-)
+
+def table_of_hashes(
+    name: str,
+    metadata: sa.MetaData,
+    of: tuple[str, ...],
+    hashed: sa.Column[bytes],
+    *rest: sa.Column[int] | sa.Column[bool],
+) -> sa.Table:
+    """Rows of a survey (or of a survey and key) that are known by a hash, in no other order.
+
+    No reference to the survey: a lookup per report would double the cost of taking it in.
+    """
+    columns = (sa.Column(each, sa.Integer, primary_key=True, autoincrement=False) for each in of)
+    return sa.Table(name, metadata, *columns, hashed, *rest, sqlite_with_rowid=False)
+
+
+def tag() -> sa.Column[bytes]:
+    """What a report or record is known by."""
+    return sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True)
+
+
+OF_KEY = ("survey", "key")
+tags = table_of_hashes("tags", METADATA, OF_KEY, tag())
 
 # The token itself is nowhere.
 tokens = sa.Table(

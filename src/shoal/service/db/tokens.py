@@ -79,8 +79,7 @@ class Tokens:
 
     def scope(self, hashed: bytes) -> TokenScope:
         """What the token with this hash is for, if it counts."""
-        with self.database.read() as connection:
-            row = connection.execute(sa.select(tokens).where(tokens.c.hash == hashed)).first()
+        row = self.database.first(sa.select(tokens).where(tokens.c.hash == hashed))
         stored = bytes(row.hash) if row else bytes(len(hashed))
         if not hmac.compare_digest(stored, hashed) or row is None or row.expires <= self.clock():
             raise NotAuthorizedError
@@ -89,9 +88,7 @@ class Tokens:
     def listed(self) -> list[TokenScope]:
         """What every token is for, by label; the tokens themselves nobody has."""
         query = sa.select(tokens).order_by(tokens.c.label, tokens.c.expires)
-        with self.database.read() as connection:
-            rows = connection.execute(query).all()
-        return [self._scope(row) for row in rows]
+        return [self._scope(row) for row in self.database.rows(query)]
 
     def forget_ended(self, *, believed: bool = True) -> int:
         """Delete those that ended a month ago; how many.
@@ -100,8 +97,7 @@ class Tokens:
         a moment would leave readers and collectors without any.
         """
         ended = tokens.c.expires <= self.clock() - KEPT_AFTER_END
-        with self.database.read() as connection:
-            hashes = connection.scalars(sa.select(tokens.c.hash).where(ended)).all()
+        hashes = self.database.values(sa.select(tokens.c.hash).where(ended))
         gone = self.grace.over(map(bytes, hashes) if believed else ())
         if not gone:
             return 0

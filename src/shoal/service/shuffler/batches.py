@@ -171,8 +171,7 @@ class Batches:
             .order_by(parts.c.count, parts.c.name)
             .limit(_MOST_GROWING)
         )
-        with self._database.read() as connection:
-            return {each.name: each.reports for each in connection.execute(query)}
+        return {each.name: each.reports for each in self._database.rows(query)}
 
     def join(
         self,
@@ -215,8 +214,7 @@ class Batches:
         """The numbers of the analyzer's keys that batches of a survey are open for."""
         number = self._surveys.row(survey).number
         query = sa.select(batches.c.inner_key).where(batches.c.survey == number, ACCEPTS)
-        with self._database.read() as connection:
-            return set(connection.scalars(query))
+        return set(self._database.values(query))
 
     # Open batches close, wait or die
 
@@ -239,8 +237,7 @@ class Batches:
     def advance(self, *, expire: bool = True) -> list[Transition]:
         """Seal, carry and, if the clock can be trusted, expire what is due now."""
         now = self._clock()
-        with self._database.read() as connection:
-            numbers = set(connection.scalars(sa.select(batches.c.survey).where(ACCEPTS)))
+        numbers = set(self._database.values(sa.select(batches.c.survey).where(ACCEPTS)))
         rows = [self._surveys.numbered(number) for number in sorted(numbers)]
         transitions: list[Transition] = []
         if rows:
@@ -271,9 +268,8 @@ class Batches:
             .order_by(batches.c.id)
             .limit(1)
         )
-        with self._database.read() as connection:
-            if connection.execute(sealed).first() is None:
-                return None
+        if self._database.first(sealed) is None:
+            return None
         with self._database.write() as connection:
             row = connection.execute(sealed.with_for_update(skip_locked=True)).first()
             if row is None:
@@ -336,8 +332,7 @@ class Batches:
             .order_by(rows.id)
             .limit(PAGE)
         )
-        with self._database.read() as connection:
-            return [BatchInfo(*row) for row in connection.execute(query)]
+        return [BatchInfo(*row) for row in self._database.rows(query)]
 
     def release(self, survey: SurveyId, batch: str, request: str) -> Path:
         """The file of a batch, for the request that came first, as often as it asks."""
@@ -390,16 +385,14 @@ class Batches:
             batches.c.state == ACKED,
             sa.and_(batches.c.state.in_((SHUFFLED, RELEASED, EXPIRED)), has_parts),
         )
-        with self._database.read() as connection:
-            due = connection.execute(sa.select(batches.c.id, batches.c.state).where(done)).all()
+        due = self._database.rows(sa.select(batches.c.id, batches.c.state).where(done))
         for row in due:
             self._purge(row.id, row.state)
         return len(due)
 
     def _purge(self, batch: str, state: str) -> None:
         """Files first: a crash in between leaves rows that say what is still to be deleted."""
-        with self._database.read() as connection:
-            names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch == batch)).all()
+        names = self._database.values(sa.select(parts.c.name).where(parts.c.batch == batch))
         self.remove_files(names, [batch] if state in {ACKED, EXPIRED} else [])
         failpoints.reached("purge.files-deleted")
         with self._database.write() as connection:
@@ -426,13 +419,12 @@ class Batches:
         """Closed batches, the reports in them, and batches that died."""
         closed, number = batches.c.state.in_(CLOSED), sa.func.count()
         query = sa.select(
-            number.filter(closed).label("batches"),
-            sa.func.coalesce(sa.func.sum(batches.c.valid).filter(closed), 0).label("reports"),
-            number.filter(batches.c.state == EXPIRED).label("expired_batches"),
+            number.filter(closed),
+            sa.func.coalesce(sa.func.sum(batches.c.valid).filter(closed), 0),
+            number.filter(batches.c.state == EXPIRED),
         ).where(batches.c.survey == self._surveys.row(survey).number)
-        with self._database.read() as connection:
-            totals = connection.execute(query).mappings().one()
-        return {name: int(total) for name, total in totals.items()}
+        (totals,) = self._database.rows(query)
+        return dict(zip(("batches", "reports", "expired_batches"), map(int, totals), strict=True))
 
     def unopened(self, survey: SurveyId) -> dict[str, int]:
         """Reports that did not open, by the reason, when a batch closed last."""
@@ -444,9 +436,8 @@ class Batches:
         """How many batches that can be or were collected are in which state."""
         mine = batches.c.survey == self._surveys.row(survey).number
         query = sa.select(batches.c.state, sa.func.count()).where(mine, batches.c.state.in_(LISTED))
-        with self._database.read() as connection:
-            rows = connection.execute(query.group_by(batches.c.state))
-            return {state: int(number) for state, number in rows}
+        rows = self._database.rows(query.group_by(batches.c.state))
+        return {state: int(number) for state, number in rows}
 
     def last_size(self, survey: SurveyId) -> int | None:
         """How many reports the batch has that closed last; one of them, if several in that hour."""
@@ -457,9 +448,7 @@ class Batches:
             .order_by(batches.c.closed.desc(), batches.c.id)
             .limit(1)
         )
-        with self._database.read() as connection:
-            size: int | None = connection.execute(query).scalar()
-        return size
+        return next(iter(self._database.values(query)), None)
 
 
 def count(
@@ -639,8 +628,7 @@ class ProgressCache:
             .order_by(batches.c.valid.desc(), batches.c.id)
             .limit(1)
         )
-        with self.database.read() as connection:
-            batch = connection.execute(query).first()
+        batch = self.database.first(query)
         quarters = 0
         if batch is not None:
             quarters = min(_QUARTERS, _QUARTERS * batch.valid // rules.minimum)

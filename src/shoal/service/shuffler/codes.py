@@ -40,8 +40,7 @@ from shoal.service.admission import (
 )
 from shoal.service.db.database import Database
 from shoal.service.db.dialect import Scope, dialect_of
-from shoal.service.db.surveys import SurveyRow, Surveys
-from shoal.service.db.tables import surveys as survey_rows
+from shoal.service.db.surveys import SurveyRow, Surveys, lock_survey
 from shoal.service.db.tags import known_tags
 from shoal.service.shuffler.recent import turned_over
 from shoal.service.shuffler.tables import (
@@ -348,6 +347,5 @@ class Codes:
 
     def _alone(self, connection: sa.Connection, row: SurveyRow) -> None:
         """Wait for whoever takes in or gathers reports of the survey; nobody does so meanwhile."""
-        mine = survey_rows.c.number == row.number
-        connection.execute(sa.select(survey_rows.c.number).where(mine).with_for_update())
+        lock_survey(connection, row.number)
         self.surveys.confirm(connection, row)

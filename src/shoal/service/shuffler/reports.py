@@ -55,8 +55,7 @@ from shoal.service.db.database import Database
 from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.files import DiskSpace
 from shoal.service.db.leases import Leases
-from shoal.service.db.surveys import SurveyRow, Surveys
-from shoal.service.db.tables import surveys as survey_rows
+from shoal.service.db.surveys import SurveyRow, Surveys, lock_survey
 from shoal.service.db.tags import add_tags, known_tags
 from shoal.service.errors import (
     LeaseLostError,
@@ -261,9 +260,8 @@ class Reports:
             chosen = sa.tuple_(extents.c.survey, extents.c.key).in_(sorted(due))
             free = sa.and_(free, sa.or_(extents.c.attempts > 0, chosen))
         first = _WAITING.where(free).limit(1)
-        with self.database.read() as connection:
-            if connection.execute(first).first() is None:
-                return None
+        if self.database.first(first) is None:
+            return None
         with self.database.write() as connection:
             row = connection.execute(first.with_for_update(skip_locked=True)).first()
             if row is None:
@@ -454,8 +452,7 @@ class Reports:
         them write anew is one.
         """
         row = self.surveys.row(claim.survey)
-        alone = sa.select(survey_rows.c.number).where(survey_rows.c.number == row.number)
-        connection.execute(alone.with_for_update(key_share=True))
+        lock_survey(connection, row.number, key_share=True)
         mine = extents.delete().where(extents.c.owner == claim.owner).returning(extents.c.id)
         ids = connection.scalars(mine).all()
         if len(ids) != len(claim.extents):
@@ -477,8 +474,7 @@ class Reports:
         """
         with self.database.read() as connection:
             needed = self.database.dialect.held(connection, names)
-        with self.database.read() as connection:
-            return needed | set(connection.scalars(sa.select(extents.c.segment).distinct()))
+        return needed | set(self.database.values(sa.select(extents.c.segment).distinct()))
 
     def sweep(self) -> bool:
         """Let the database's files forget the journal; whether nobody was in the way."""
@@ -487,8 +483,7 @@ class Reports:
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""
-        with self.database.read() as connection:
-            return set(connection.scalars(sa.select(extents.c.key).distinct()))
+        return set(self.database.values(sa.select(extents.c.key).distinct()))
 
     def tallies(self, survey: SurveyId) -> dict[str, int]:
         """Reports opened, rejected and given up as dead letters: for the operator only.
@@ -497,8 +492,7 @@ class Reports:
         """
         number = self.surveys.row(survey).number
         query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == number)
-        with self.database.read() as connection:
-            rows = connection.execute(query.order_by(counters.c.name)).all()
+        rows = self.database.rows(query.order_by(counters.c.name))
         return {row.name: row.value for row in rows if row.name in COUNTED}
 
 

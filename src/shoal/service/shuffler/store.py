@@ -19,8 +19,7 @@ from shoal.service.db.database import Database, StoreId
 from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
-from shoal.service.db.surveys import LEFT, Deleted, Surveys
-from shoal.service.db.tables import surveys as survey_rows
+from shoal.service.db.surveys import LEFT, Deleted, Surveys, lock_survey
 from shoal.service.db.tables import tokens
 from shoal.service.db.tags import forget_tags
 from shoal.service.db.tokens import Tokens
@@ -102,9 +101,8 @@ class ShufflerStore:
         if row.survey.admission.code_bytes:
             counts["codes"] = forget_tags(self._database, OF_PEOPLE, "survey", row.number)
         mine = sa.select(batches.c.id).where(batches.c.survey == row.number)
-        alone = sa.select(survey_rows.c.number).where(survey_rows.c.number == row.number)
         with self._database.write() as connection:
-            connection.execute(alone.with_for_update())  # before anything that a gathering locks
+            lock_survey(connection, row.number)  # before anything that a gathering locks
             waiting = self.reports.delete_all(connection, row)
             names = connection.scalars(sa.select(parts.c.name).where(parts.c.batch.in_(mine))).all()
             ids = connection.scalars(mine).all()
@@ -167,11 +165,9 @@ class Garbage:
             listed = list(self.batches.parts_directory.iterdir())
             if not listed:
                 return 0
-            with self.database.read() as connection:
-                claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
-                owners = set(connection.scalars(claimed.distinct()))
-            with self.database.read() as connection:
-                named = set(connection.scalars(sa.select(parts.c.name)))
+            claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
+            owners = set(self.database.values(claimed.distinct()))
+            named = set(self.database.values(sa.select(parts.c.name)))
             nobodys = (
                 path
                 for path in listed
@@ -184,12 +180,9 @@ class Garbage:
             listed = list(self.batches.files_directory.iterdir())
             if not listed:
                 return 0
-            with self.database.read() as connection:
-                rows = connection.execute(
-                    sa.select(
-                        batches.c.id, batches.c.state, batches.c.owner, batches.c.digest
-                    ).where(batches.c.state.in_((SEALED, SHUFFLED, RELEASED)))
-                ).all()
+            columns = (batches.c.id, batches.c.state, batches.c.owner, batches.c.digest)
+            kept = batches.c.state.in_((SEALED, SHUFFLED, RELEASED))
+            rows = self.database.rows(sa.select(*columns).where(kept))
             shuffled = {self.batches.path(row.id, row.digest) for row in rows if row.digest}
             owners = {f"{row.id}-{row.owner}" for row in rows if row.owner}
             sealed = {row.id for row in rows if row.state == SEALED}

@@ -14,8 +14,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from shoal.service.admission import CODE_BYTES
-from shoal.service.db.tables import surveys, tags
-from shoal.service.opening import TAG_BYTES
+from shoal.service.db.tables import OF_KEY, surveys, table_of_hashes, tag, tags
 
 METADATA = sa.MetaData()
 
@@ -42,57 +41,33 @@ extents = sa.Table(
     sa.Index("extents_of_an_owner", "owner"),
 )
 
-# Of the reports in an extent; the others' are in one of the next two, which only gatherings add to.
-waiting_tags = sa.Table(
-    "waiting_tags",
-    METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
-    sa.Column("extent", sa.BigInteger, nullable=False),
-    sa.Index("waiting_tags_of_an_extent", "extent"),
-    sqlite_with_rowid=False,
-)
 
-recent_tags = sa.Table(
-    "recent_tags",
-    METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True),
-    sqlite_with_rowid=False,
-)
+def _extent() -> sa.Column[int]:
+    return sa.Column("extent", sa.BigInteger, nullable=False)
+
+
+def _code() -> sa.Column[bytes]:
+    return sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True)
+
+
+# Of the reports in an extent; the others' are in one of the next two, which only gatherings add to.
+waiting_tags = table_of_hashes("waiting_tags", METADATA, OF_KEY, tag(), _extent())
+sa.Index("waiting_tags_of_an_extent", waiting_tags.c.extent)
+recent_tags = table_of_hashes("recent_tags", METADATA, OF_KEY, tag())
 
 # Of people invited, by hash: whether a code counts, and whether it was spent, if not recently.
-codes = sa.Table(
+codes = table_of_hashes(
     "codes",
     METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
+    ("survey",),
+    _code(),
     sa.Column("state", sa.Integer, nullable=False),
     sa.Column("spent", sa.Boolean, nullable=False),
-    sqlite_with_rowid=False,
 )
-
-# Of the reports in an extent.
-waiting_codes = sa.Table(
-    "waiting_codes",
-    METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
-    sa.Column("extent", sa.BigInteger, nullable=False),
-    sa.Index("waiting_codes_of_an_extent", "extent"),
-    sqlite_with_rowid=False,
-)
-
-# Spent, with reports that the last gatherings took.
-recent_codes = sa.Table(
-    "recent_codes",
-    METADATA,
-    sa.Column("survey", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True),
-    sqlite_with_rowid=False,
-)
+# Of the reports in an extent, and spent with reports that the last gatherings took.
+waiting_codes = table_of_hashes("waiting_codes", METADATA, ("survey",), _code(), _extent())
+sa.Index("waiting_codes_of_an_extent", waiting_codes.c.extent)
+recent_codes = table_of_hashes("recent_codes", METADATA, ("survey",), _code())
 
 batches = sa.Table(
     "batches",

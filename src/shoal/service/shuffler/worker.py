@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 # What can go wrong with any reports, because disk, memory or keys are as they are: it does not
 # count. A file that is gone is among them: its disk may come back, the reports would not.
 _PASSING = (KeyringError, MissingFileError, StoreVersionError, OSError, MemoryError)
+_ENDS_THE_STEP = (StoreUnavailableError, KeyboardInterrupt, SystemExit)
 _NOT_THEIR_FAULT = (StoreUnavailableError, LeaseLostError, ProcessesLostError, *_PASSING)
 _MOST_UNKNOWN = 8  # keys of an analyzer that nobody has a list of
 _DEATHS = 3  # of workers, each after it had opened another report
@@ -170,23 +171,22 @@ class ShufflerWorker:
         claim = reports.claim(self.pace.reports, self.pace.lease, due)
         if claim is None:
             return False
-        with self._leased(reports.leases, claim):
-            try:
-                if self._is_deadly(claim):
-                    self._dead_letter(claim)
-                else:
-                    self._finish_or_give_up(claim)
-                self._unerased += claim.extents
-                self._unswept = True
-            except _PASSING:
-                with suppress(ShoalError):
-                    reports.recount(claim, -1)
-                raise
+        with self._attempt(reports.leases, claim):
+            if self._is_deadly(claim):
+                self._dead_letter(claim)
+            else:
+                self._finish(claim)
+                self._erase_later(claim)
         return True
 
     def _dead_letter(self, claim: Claim) -> None:
         _log.error("dead_letter", extra=_about(claim), exc_info=True)
         self.store.reports.dead_letter(claim)
+        self._erase_later(claim)
+
+    def _erase_later(self, claim: Claim) -> None:
+        self._unerased += claim.extents
+        self._unswept = True
 
     def _is_deadly(self, claim: Claim) -> bool:
         """Whether workers died of reports, time and again, that had just opened another.
@@ -212,18 +212,6 @@ class ShufflerWorker:
         if self.pool.open_reports(wire, pair, another).rejected:
             text = f"key {claim.key} decrypts nothing; check the keys and this machine"
             raise KeyringError(text)
-
-    def _finish_or_give_up(self, claim: Claim) -> None:
-        try:
-            self._finish(claim)
-        except _NOT_THEIR_FAULT:
-            raise
-        except Exception:
-            # What failed together is claimed in smaller pieces, until the guilty are alone.
-            if claim.attempts + 1 < self.pace.attempts or len(claim.extents) > 1:
-                raise
-            self.store.id.check()
-            self._dead_letter(claim)
 
     def _finish(self, claim: Claim) -> None:
         row, reports = self.store.surveys.row(claim.survey), self.store.reports
@@ -288,7 +276,7 @@ class ShufflerWorker:
         batch = self.store.batches.claim(self.pace.lease)
         if batch is None:
             return False
-        with self._leased(self.store.batches.leases, batch):
+        with self._attempt(self.store.batches.leases, batch):
             try:
                 self._write(batch)
             except BaseException:
@@ -352,27 +340,44 @@ class ShufflerWorker:
         return bool(self.store.batches.purge() + self.store.garbage.collect())
 
     @contextmanager
-    def _leased(self, leases: Leases, work: Claim | SealedBatch) -> Iterator[None]:
-        """Keep the lease while this lasts; what goes wrong with one piece of work stays with it."""
-        owner, rows, seconds = work.owner, work.rows, self.pace.lease
+    def _attempt(self, leases: Leases, work: Claim | SealedBatch) -> Iterator[None]:
+        """An attempt on work, whose lease is kept meanwhile; whatever goes wrong stays with it.
+
+        What may happen to any work does not count. What failed together is claimed in smaller
+        pieces, until the guilty are alone, and given up in the last of their attempts. Processes
+        that somebody killed are there again, so what kills them comes again after a moment.
+        """
+        owner, rows = work.owner, work.rows
+        claim = work if isinstance(work, Claim) else None
         try:
-            with leases.renewed(owner, seconds, rows=rows):
-                yield
+            with leases.renewed(owner, self.pace.lease, rows=rows):
+                try:
+                    yield
+                except Exception as error:
+                    if claim is None or not self._is_guilty(claim, error):
+                        raise
+                    self.store.id.check()
+                    self._dead_letter(claim)
         except LeaseLostError:
             _log.warning("lease_lost", extra=_about(work))
-        except (StoreUnavailableError, KeyboardInterrupt, SystemExit):
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            ends = isinstance(error, _ENDS_THE_STEP)
+            wait = self.pace.lease if isinstance(error, ProcessesLostError) else self.pace.retry
             with suppress(ShoalError):
-                if isinstance(work, Claim):
-                    self.store.reports.recount(work, -1)
-                leases.release(owner, rows=rows)
-            raise
-        except Exception as error:  # noqa: BLE001 - nor what is wrong with one piece of work
+                if claim is not None and isinstance(error, _ENDS_THE_STEP + _PASSING):
+                    self.store.reports.recount(claim, -1)
+                if ends:
+                    leases.release(owner, rows=rows)
+                else:
+                    leases.put_off(owner, wait, rows=rows)
+            if ends:
+                raise
             _log.error("work_failed", extra=_about(work), exc_info=True)
-            # Processes that somebody killed are there again; reports that kill them come in ever
-            # smaller pieces, each after a moment.
-            moment = isinstance(error, ProcessesLostError)
-            with suppress(ShoalError):
-                leases.put_off(owner, seconds if moment else self.pace.retry, rows=rows)
+
+    def _is_guilty(self, claim: Claim, error: Exception) -> bool:
+        """Whether reports are to blame for what went wrong, alone, and were tried often enough."""
+        alone = len(claim.extents) == 1 and claim.attempts + 1 >= self.pace.attempts
+        return alone and not isinstance(error, _NOT_THEIR_FAULT)
 
 
 def _about(work: Claim | SealedBatch) -> dict[str, object]:
