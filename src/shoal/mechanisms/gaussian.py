@@ -42,7 +42,7 @@ from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.vectors import Coordinates
 from shoal.questions.domains import Ball, Interval
 from shoal.randomness import Randomness
-from shoal.values import Array, Counts, Flags, Messages
+from shoal.values import Array, Counts, Messages
 
 THEOREM = "privacy blanket of Gaussian noise"
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-16, 2.0**10  # of the range
@@ -365,7 +365,12 @@ class GaussianVectors(Mechanism[VectorEstimate]):
         return Parts(
             domain=Ball(self.dimension, self.norm),
             privacy=ByProfile(self._profile, alone=self.alone),
-            codec=Coordinates(self.dimension, self._possible, self._impossible),
+            codec=Coordinates(
+                self.dimension,
+                _farthest,
+                (0, self._most),
+                f"coordinates from {-self._most} to {self._most}",
+            ),
             estimator=AroundMeans(self),
         )
 
@@ -437,14 +442,10 @@ class GaussianVectors(Mechanism[VectorEstimate]):
         points += self._noise.draw(points.size, bits)
         return np.clip(points, -most, most).reshape(data.shape).astype(np.int32)
 
-    def _possible(self, reports: Messages) -> Flags:
-        return np.asarray((np.abs(reports.astype(np.int64)) <= self._most).all(axis=1))
 
-    def _impossible(self, reports: Messages) -> InvalidArgumentError:
-        expected = f"coordinates from {-self._most} to {self._most}"
-        return InvalidArgumentError(
-            "message", int(np.abs(reports.astype(np.int64)).max()), expected
-        )
+def _farthest(reports: Messages) -> Array:
+    """The largest coordinate of each report, either way."""
+    return np.asarray(np.abs(reports.astype(np.float64)).max(axis=1))
 
 
 class AroundMeans(VectorEstimator):

@@ -139,19 +139,11 @@ def noisy(
     name: str, sigma: float, *, k: int | None = None, bounds: tuple[float, float] | None = None
 ) -> Device:
     """The randomizer of that name with noise of this deviation: vectors are at most 1 long."""
-    known, makes = line(name), by_name(name)
-    if not known.by_sigma:
+    if not line(name).by_sigma:
         raise InvalidArgumentError("sigma", sigma, f"no sigma for {name}, but a local epsilon")
-    if known.takes == "numbers":
-        checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
-        low, high = bounds or (0.0, 1.0)
-        made: Device = makes(low=low, high=high, sigma=sigma)
-        return made
-    expected = f"no bounds for {name}, which does not take numbers"
-    checks.refuse(bounds is not None, expected, bounds=bounds)
-    checks.refuse(k is None, f"k, the dimension, which {name} needs", k=k)
-    vectors: Device = makes(dimension=k, norm=1.0, sigma=sigma)
-    return vectors
+    norm = {"norm": 1.0} if line(name).takes == "vectors" else {}
+    made: Device = _shaped(name, k, bounds)(**norm, sigma=sigma)
+    return made
 
 
 def family(
@@ -165,9 +157,14 @@ def family(
     >>> family("grr", k=3)(epsilon=1.0)
     RandomizedResponse(k=3, epsilon=1.0)
     """
-    known, makes = line(name), by_name(name)
-    if not known.local:
+    if not line(name).local:
         raise without_epsilon(name)
+    return _shaped(name, k, bounds)
+
+
+def _shaped(name: str, k: int | None, bounds: tuple[float, float] | None) -> Callable[..., Device]:
+    """The class of that name, for data of this shape."""
+    known, makes = line(name), by_name(name)
     if known.takes == "numbers":
         checks.refuse(k is not None, f"no k for {name}, which takes numbers, but bounds", k=k)
         low, high = bounds or (0.0, 1.0)

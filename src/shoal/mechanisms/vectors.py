@@ -59,7 +59,7 @@ from shoal.mechanisms.estimators import VectorEstimator
 from shoal.mechanisms.grid import two_level_law
 from shoal.questions.domains import Ball, Domain, Sphere
 from shoal.randomness import Randomness
-from shoal.values import Array, Counts, Flags, Messages, vector_rows
+from shoal.values import Array, Counts, Flags, Messages, Span, vector_rows
 
 _UNIT = 2.0**24  # grid points per 1
 _CHOICE_BITS = 62
@@ -102,17 +102,13 @@ class CapNoise(BoundedNoise):
 class Coordinates(Codec):
     """Reports that are vectors of whole numbers, 32 bits a coordinate.
 
-    ``possible`` tells which rows a device can have sent, and ``impossible`` what is wrong with rows
-    that none can have sent.
+    A device can have sent those whose ``size`` is within the ``span``, as ``expected`` says.
     """
 
     def __init__(
-        self,
-        dimension: int,
-        possible: Callable[[Messages], Flags],
-        impossible: Callable[[Messages], InvalidArgumentError],
+        self, dimension: int, size: Callable[[Messages], Array], span: Span, expected: str
     ) -> None:
-        self.dimension, self._possible, self._impossible = dimension, possible, impossible
+        self.dimension, self._size, self._span, self._expected = dimension, size, span, expected
         self.message_bits, self.message_bytes = 32.0 * dimension, 4 * dimension
 
     def cells(self, messages: Messages) -> Whole:
@@ -132,7 +128,10 @@ class Coordinates(Codec):
     def admissible(self, rows: Rows) -> Flags:
         """Coordinates that a report can have."""
         whole = np.ascontiguousarray(checked_rows(rows, self.message_bytes))
-        return self._possible(whole.view(">i4"))
+        return self._possible(self._size(whole.view(">i4")))
+
+    def _possible(self, sizes: Array) -> Flags:
+        return np.asarray((sizes >= self._span[0]) & (sizes <= self._span[1]))
 
     def _checked(self, messages: Messages) -> Messages:
         reports = np.asarray(messages)
@@ -140,9 +139,8 @@ class Coordinates(Codec):
         if not wide or reports.dtype.kind not in "iu":
             kind = f"{reports.dtype} of shape {reports.shape}"
             raise InvalidArgumentError("messages", kind, f"rows of {self.dimension} whole numbers")
-        wrong = ~self._possible(reports)
-        if wrong.any():
-            raise self._impossible(reports[wrong])
+        sizes = self._size(reports)
+        checks.every(self._possible(sizes), self._expected, message=sizes)
         return reports
 
     def direction(self, first: Any, second: Any) -> Array:  # noqa: ANN401
@@ -178,13 +176,15 @@ class CapRandomizer(Mechanism[VectorEstimate]):
     @cached_property
     def parts(self) -> Parts[VectorEstimate]:
         """The law is that of caps around opposite vectors, which covers every pair."""
+        shortest, longest = self._lengths
+        expected = f"reports of length {shortest:.6g} to {longest:.6g}"
         return Parts(
             domain=Sphere(self.dimension),
             # The epsilon asked for: 62-bit odds keep it, from below.
             privacy=ByLaw(
                 self.epsilon, lambda: two_level_law(fraction=self.cap, epsilon=self.epsilon)
             ),
-            codec=Coordinates(self.dimension, self._possible, self._impossible),
+            codec=Coordinates(self.dimension, _long, self._lengths, expected),
             estimator=Directed(self),
         )
 
@@ -281,18 +281,8 @@ class CapRandomizer(Mechanism[VectorEstimate]):
         factors = self._assembled(heights, across)
         return np.asarray(heights[:, None] * vectors + factors[:, None] * across)
 
-    def _possible(self, reports: Messages) -> Flags:
-        lengths = _long(reports)
-        shortest, longest = self._lengths
-        return np.asarray((lengths >= shortest) & (lengths <= longest))
-
-    def _impossible(self, reports: Messages) -> InvalidArgumentError:
-        shortest, longest = self._lengths
-        expected = f"reports of length {shortest:.6g} to {longest:.6g}"
-        return InvalidArgumentError("message", float(_long(reports[:1])[0]), expected)
-
     @property
-    def _lengths(self) -> tuple[float, float]:
+    def _lengths(self) -> Span:
         """Lengths that a report can have."""
         return 0.0, _LONGEST
 
@@ -405,7 +395,7 @@ class PrivUnit(CapRandomizer):
         return np.asarray(np.sqrt((1 - heights) * (1 + heights)) / lengths)
 
     @property
-    def _lengths(self) -> tuple[float, float]:
+    def _lengths(self) -> Span:
         """One, but for the rounding of every coordinate by up to 2^-25."""
         slack = 1e-9 + 2.0**-25 * self.dimension**0.5
         return 1 - slack, 1 + slack

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -155,15 +155,9 @@ class Whole(Scheme):
 # ------------------------------------------------------------------------- any of several answers
 
 
-@dataclass(frozen=True)
-class Bit:
-    """Whether a set has a label."""
-
-    label: int
-
-    def __call__(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
-        """1 if it has."""
-        return values >> self.label & 1
+def _selected(label: int, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG001
+    """1 for a set that has a label, else 0."""
+    return values >> label & 1
 
 
 @dataclass(frozen=True)
@@ -226,28 +220,13 @@ class EachLabel(OfSets):
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """The same for each label."""
         (device,) = devices
-        return tuple(Report(device, Bit(label)) for label in range(self.k))
+        return tuple(Report(device, partial(_selected, label)) for label in range(self.k))
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> Joined:
         """The fractions of people who selected each label."""
         (device,) = devices
         pieces = [Piece(device.estimate(each), (1,)) for each in counts]
         return Joined.of(pieces, n=counts[0].n)
-
-
-@dataclass(frozen=True)
-class Slots:
-    """The selected labels of a set, and "nothing" in the slots that are left over."""
-
-    k: int
-    times: int
-
-    def __call__(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
-        """Everybody's slots, side by side."""
-        missing = (values[:, None] >> np.arange(self.k) & 1) == 0
-        places = np.argsort(missing, axis=1, kind="stable")[:, : self.times]
-        empty = np.take_along_axis(missing, places, axis=1)
-        return np.where(empty, self.k, places).ravel()
 
 
 @dataclass(frozen=True)
@@ -302,25 +281,20 @@ class EachSlot(OfSets):
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """As many reports of everybody as there are slots."""
         (device,) = devices
-        return (Report(device, Slots(self.k, self.most), self.most),)
+        return (Report(device, self.slots, self.most),)
+
+    def slots(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
+        """The selected labels of each set, side by side, and "nothing" in slots left over."""
+        missing = (values[:, None] >> np.arange(self.k) & 1) == 0
+        places = np.argsort(missing, axis=1, kind="stable")[:, : self.most]
+        empty = np.take_along_axis(missing, places, axis=1)
+        return np.where(empty, self.k, places).ravel()
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> Joined:
         """The fractions of people who selected each label."""
         (device,), (sent,) = devices, counts
         piece = Piece(device.estimate(sent), tuple(range(self.k)), times=self.most)
         return Joined.of([piece], n=sent.n // self.most)
-
-
-@dataclass(frozen=True)
-class SetNumber:
-    """The number of a set among those of so many labels at most."""
-
-    k: int
-    most: int
-
-    def __call__(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
-        """Where it is among them."""
-        return np.asarray(np.searchsorted(sets(self.k, self.most), values), dtype=np.int64)
 
 
 def sets(k: int, most: int) -> Codes:
@@ -372,7 +346,11 @@ class WholeSet(OfSets):
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """One report."""
         (device,) = devices
-        return (Report(device, SetNumber(self.k, self.most)),)
+        return (Report(device, self.numbers),)
+
+    def numbers(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
+        """Where each set is among those of so many labels at most."""
+        return np.asarray(np.searchsorted(sets(self.k, self.most), values), dtype=np.int64)
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> Estimate:
         """The fractions of people who selected each label: totals of the sets that have it."""
@@ -384,19 +362,6 @@ class WholeSet(OfSets):
 
 
 # --------------------------------------------------------------------------------- a tree of bins
-
-
-@dataclass(frozen=True)
-class Merged:
-    """The number of the node that a bin is in; answers behind the bins are nodes of their own."""
-
-    bins: int
-    size: int
-
-    def __call__(self, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
-        """So many neighbouring bins are one node."""
-        first = -(-self.bins // self.size) - self.bins
-        return np.where(values < self.bins, values // self.size, values + first)
 
 
 @dataclass(frozen=True)
@@ -458,7 +423,12 @@ class Levels(Scheme):
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """One for each level, the finest first."""
         levels = zip(devices, self.sizes, strict=True)
-        return tuple(Report(device, Merged(self.bins, size)) for device, size in levels)
+        return tuple(Report(device, partial(self.merged, size)) for device, size in levels)
+
+    def merged(self, size: int, values: Codes, bits: Randomness) -> Codes:  # noqa: ARG002
+        """The node of so many bins that each is in; answers behind the bins have their own."""
+        first = -(-self.bins // size) - self.bins
+        return np.where(values < self.bins, values // size, values + first)
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> Estimate:
         """One estimate of the bins from those of all levels."""
@@ -471,27 +441,6 @@ class Levels(Scheme):
 
 
 # ---------------------------------------------------- numbers of groups, or that may be missing
-
-
-@dataclass(frozen=True)
-class Step:
-    """The cell of a number's group and of the step that it is rounded to at random."""
-
-    low: float
-    high: float
-    steps: int
-    none: bool
-
-    def __call__(self, values: Numbers, bits: Randomness) -> Codes:
-        """Right on average; rows without a number have a cell of their own, in every group."""
-        from shoal.mechanisms.grid import rounded
-
-        groups, numbers = values[:, 0].astype(np.int64), values[:, 1]
-        there = ~np.isnan(numbers)
-        codes: Codes = np.full(numbers.size, self.steps + 1)
-        bounded = np.clip(numbers[there], self.low, self.high)
-        codes[there] = rounded(bounded, self.low, self.high, self.steps, bits)
-        return groups * (self.steps + 1 + self.none) + codes
 
 
 @dataclass(frozen=True)
@@ -572,7 +521,21 @@ class Rounded(Scheme):
     def reports(self, devices: Sequence[Device]) -> tuple[Report, ...]:
         """One report."""
         (device,) = devices
-        return (Report(device, Step(self.low, self.high, self.steps, self.none)),)
+        return (Report(device, self.rounded),)
+
+    def rounded(self, values: Numbers, bits: Randomness) -> Codes:
+        """The cell of each number's group and of the step that it is rounded to, on average right.
+
+        Rows without a number have a cell of their own, in every group.
+        """
+        from shoal.mechanisms.grid import rounded
+
+        groups, numbers = values[:, 0].astype(np.int64), values[:, 1]
+        there = ~np.isnan(numbers)
+        codes: Codes = np.full(numbers.size, self.steps + 1)
+        bounded = np.clip(numbers[there], self.low, self.high)
+        codes[there] = rounded(bounded, self.low, self.high, self.steps, bits)
+        return groups * self.width + codes
 
     def estimate(self, devices: Sequence[Device], counts: Sequence[Counts]) -> AnyEstimate:
         """The fractions of people in each cell."""

@@ -188,14 +188,8 @@ class Question(ABC):
         What is None is as usual.
         """
         known = {each.name: each for each in fields(cls)}
-        for key in stored:
-            if key not in known and key != "kind":
-                listed = f"of the keys {', '.join(['kind', *known])}"
-                expected = f"one {listed}{checks.similar(str(key), known)}"
-                raise InvalidArgumentError("key", key, expected)
-        values = {
-            name: value for name, value in stored.items() if name != "kind" and value is not None
-        }
+        values = _given(stored, ("kind", *known), "")
+        values.pop("kind", None)
         for name, each in known.items():
             lacks = each.default is MISSING and name not in values
             checks.refuse(lacks, f"a question with a {name}", **{name: None})
@@ -225,12 +219,16 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | Real) else str(value)
 
 
-def _groups(stored: Mapping[str, Any]) -> Groups:
-    known = ("find", *(each.name for each in fields(Groups)))
+def _given(stored: Mapping[str, Any], known: Sequence[str], of: str) -> dict[str, Any]:
+    """What is not None; a key that there is not is named, with the one that was meant."""
     for key in stored:
-        expected = f"one of the keys {', '.join(known)} of groups{checks.similar(str(key), known)}"
+        expected = f"one of the keys {', '.join(known)}{of}{checks.similar(str(key), known)}"
         checks.refuse(key not in known, expected, key=key)
-    values = {key: value for key, value in stored.items() if value is not None}
+    return {key: value for key, value in stored.items() if value is not None}
+
+
+def _groups(stored: Mapping[str, Any]) -> Groups:
+    values = _given(stored, ("find", *(each.name for each in fields(Groups))), " of groups")
     checks.refuse("column" not in values, "groups with a column", column=None)
     if "find" in values:
         checks.refuse("labels" in values, "labels or find, not both", key="find")
