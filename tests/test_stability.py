@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import re
 from functools import cache
 
 import pytest
@@ -43,6 +44,16 @@ def test_the_list_is_not_empty_anywhere():
 def test_the_page_names_every_public_module():
     page = (ROOT / "docs" / "develop" / "stability.md").read_text(encoding="utf-8")
     assert not [module for module in interface.reference.MODULES if f"`{module}`" not in page]
+
+
+def test_the_page_about_0_3_says_where_everything_is_that_0_2_had():
+    page = (ROOT / "docs" / "reference" / "from-0-2-to-0-3.md").read_text(encoding="utf-8")
+    before = " ".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))
+    named = re.findall(r"[\w.]+", before)
+    listed = {*named, *(name.rpartition(".")[2] for name in named)}
+    gone = (ROOT / "tests" / "gone_since_0_2.txt").read_text(encoding="utf-8").split()
+    assert len(gone) > 80
+    assert not [name for name in gone if name not in listed]
 
 
 BEFORE = "n, *, delta=None"
