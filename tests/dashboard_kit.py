@@ -51,7 +51,8 @@ class Page(HTMLParser):
         if "\n" in data and data.isspace():  # between two lines of a template
             return
         data = re.sub(r"\s*\n\s*", " ", data)
-        self.text += data
+        if not self._open or self._open[-1][0] not in {"script", "style"}:
+            self.text += data
         for _, name in self._open:
             if name is not None:
                 self.of[name] = self.of.get(name, "") + data

@@ -5,68 +5,46 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dashboard_kit
 import shoal
-from shoal import results as report
 from shoal.intervals.estimates import Estimate, MeanEstimate
 from shoal.randomness import simulated
 from shoal.results.charts import Axis
-from shoal.results.result import ColumnResult
+from shoal.results.result import ColumnResult, Result
 
-VOID = {"meta", "line", "rect", "circle", "path"}
 PEOPLE = 10_000
 
 
-@dataclass(frozen=True)
-class Result:
-    columns: tuple
-    guarantee: object
-    notes: tuple = ("the list of answers is treated as public",)
-    warnings: tuple = ()
-    stages: dict = field(default_factory=lambda: {"read": 0.5})
-    contains_truth: bool = False
-
-
-class Page(HTMLParser):
-    """The page as its parts: every element is closed, in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], []
-        self.script = ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        assert tag in VOID
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+class Page(dashboard_kit.Page):
+    """Its tags, its attributes, what it says to people, and to programs."""
 
     def handle_data(self, data):
-        if self.open and self.open[-1] == "script":
-            self.script += data
-        elif self.open and self.open[-1] != "style":
-            self.text.append(data)
+        super().handle_data(f"{data} ")  # cells are words of their own
+
+    @property
+    def tags(self):
+        return [tag for tag, _ in self.elements]
+
+    @property
+    def attributes(self):
+        return [
+            (tag, name, value or "") for tag, own in self.elements for name, value in own.items()
+        ]
 
     @property
     def said(self):
-        return " ".join(" ".join(self.text).split())
+        return " ".join(self.text.split())
+
+    @property
+    def script(self):
+        return self.of["privacy-statement"]
 
     def statement(self):
         return json.loads(self.script, parse_constant=pytest.fail)
@@ -88,13 +66,13 @@ def number(**more):
     return ColumnResult(**named, randomizer=device, guarantee=kept, **({"n": PEOPLE} | more))
 
 
-def result(*columns, **more):
+def result(*columns, notes=("the list of answers is treated as public",)):
     guarantee = replace(columns[0].guarantee, columns=len(columns))
-    return Result(columns, guarantee, **more)
+    return Result(columns=columns, guarantee=guarantee, notes=notes, stages={"read": 0.5})
 
 
 def page(*columns, **more):
-    return Page(report.html(result(*columns, **more)))
+    return Page(result(*columns, **more).to_html())
 
 
 def test_a_page_says_what_was_found_and_what_it_means():
@@ -128,7 +106,7 @@ def test_the_only_question_does_not_head_the_table_of_how_it_was_done():
 
 
 def test_the_page_asks_nothing_of_anybody():
-    text = report.html(result(categories(), number()))
+    text = result(categories(), number()).to_html()
     parsed = Page(text)
     assert not {name for _, name, _ in parsed.attributes} & {"src", "href", "onload", "onclick"}
     assert not re.search(r"https?://|@import|url\(", text)
@@ -162,12 +140,12 @@ def test_labels_are_text_wherever_they_stand(bad):
     parsed = page(replace(column, column=bad), notes=(bad,))
     assert parsed.tags.count("script") == 1
     assert "img" not in parsed.tags
-    assert bad in " ".join(parsed.text)
+    assert bad in parsed.text
     assert parsed.statement()["columns"][0]["column"] == bad
 
 
 def test_the_statement_holds_the_guarantee_and_no_data():
-    parsed = page(categories(truth=np.array([0.6123, 0.3877, 0.0])), contains_truth=True)
+    parsed = page(categories(truth=np.array([0.6123, 0.3877, 0.0])))
     found = parsed.statement()
     kept = categories().guarantee
     assert found["guarantee"]["epsilon"] == kept.epsilon
@@ -179,7 +157,7 @@ def test_the_statement_holds_the_guarantee_and_no_data():
 
 def test_true_values_come_with_a_banner_and_marks():
     truth = np.array([0.61, 0.38, 0.01])
-    parsed = page(categories(truth=truth), number(truth=np.array([41.0])), contains_truth=True)
+    parsed = page(categories(truth=truth), number(truth=np.array([41.0])))
     assert "Contains true values: not private" in parsed.said
     assert "61.0 %" in parsed.said
     marks = [value for tag, name, value in parsed.attributes if (tag, value) == ("line", "truth")]
@@ -248,7 +226,7 @@ def test_negative_estimates_are_drawn_and_explained():
 
 
 def test_light_dark_phone_and_paper_are_provided_for():
-    text = report.html(result(categories()))
+    text = result(categories()).to_html()
     for rule in ("prefers-color-scheme: dark", "@media print", "max-width: 40rem", "viewport"):
         assert rule in text
 
@@ -289,7 +267,7 @@ def test_nothing_is_said_that_a_run_cannot_know():
 @pytest.mark.parametrize("epsilon", [math.inf, 1e4])
 def test_a_local_guarantee_that_is_none_is_said(epsilon):
     kept = replace(categories().guarantee, local_epsilon=epsilon)
-    parsed = Page(report.html(replace(result(categories()), guarantee=kept)))
+    parsed = Page(replace(result(categories()), guarantee=kept).to_html())
     assert parsed.statement()["guarantee"]["local_epsilon"] in {None, 1e4}
     assert "nan" not in parsed.said.lower().split()
 

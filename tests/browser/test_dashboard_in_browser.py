@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 
 import shoal
 from shoal.intervals.estimates import Estimate
-from shoal.results import html
 from shoal.results.result import ColumnResult, Result
 from shoal.web import assets
 from shoal.web.rendering import templates
@@ -167,7 +166,7 @@ def test_on_a_phone_a_table_of_the_report_is_dark_where_it_is_cut_off(browser):
     question = "How did you come here today, and how long did it take you to?"
     with browser.new_context(**PHONE) as context:
         page = context.new_page()
-        page.set_content(html(report_of(question, truth=np.array([0.61, 0.39]))))
+        page.set_content(report_of(question, truth=np.array([0.61, 0.39])).to_html())
         check_ends(page.get_by_role("region", name="Estimates of"))
         method = page.get_by_role("region", name="How it was done")
         assert method.evaluate(HIDDEN) == 0

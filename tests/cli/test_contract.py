@@ -20,12 +20,12 @@ import commands
 import shoal
 from repository import ROOT
 from shoal import learning, testing
+from shoal.explain.text import finite
 from shoal.network.account import WalkAccountant
 from shoal.network.graph import Graph
 from shoal.network.walk import Walk
 from shoal.network.walk_table import table
 from shoal.randomness import simulated
-from shoal.results import finite
 from shoal.service.clock import system_clock
 from shoal.service.keyring import Keyring
 from shoal.service.ops import backup
