@@ -19,7 +19,7 @@ from shoal.service.analyzer import tables as analyzer_schema
 from shoal.service.batch_file import BatchFile
 from shoal.service.errors import ConflictError, already_collected
 from shoal.service.keyring import Keyring, KeyState, Protection, Schedule
-from shoal.service.keyring.key_list import Before, numbered
+from shoal.service.keyring.key_list import Before
 from shoal.service.keyring.key_list import digest as list_digest
 from shoal.service.keyring.keys import next_number
 from shoal.service.ops import backup
@@ -473,7 +473,7 @@ def test_its_list_follows_every_list_that_was_ever_seen(tmp_path, waiting):
     known = Before(
         issued=seen[-1].issued,
         digest=list_digest(seen[-1].document),
-        keys={number: key for each in seen for number, key in numbered(each).items()},
+        keys={key.number: key.public.fingerprint for each in seen for key in each.keys},
     )
     done = restore(
         tmp_path / "shuffler.tar",

@@ -523,7 +523,7 @@ def test_a_damaged_index_is_noticed(ring, place, damage):
     assert damage(content) != content
     secrets.write_private(place / "index.json", damage(content))
     with pytest.raises(DamagedKeyringError, match="restore it from a backup"):
-        ring.reload_if_changed()
+        ring.document()
 
 
 # What other processes do; they share nothing but the directory.

@@ -37,9 +37,9 @@ from shoal.service.ops.backup import back_up
 from shoal.service.ops.facts import store_facts
 from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
-from shoal.service.shuffler import recent, reports
+from shoal.service.shuffler import mixing, reports
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.recent import CROWD, FULL, mixed, turned_over
+from shoal.service.shuffler.mixing import CROWD, FULL, mixed, turned_over
 
 PEOPLE = 6
 PAGE = 4096
@@ -285,8 +285,8 @@ def test_a_report_that_came_before_is_acknowledged_whatever_the_code(trickle):
 @pytest.fixture
 def few(monkeypatch):
     """Crowds of ten, so that a test fills some."""
-    monkeypatch.setattr(recent, "CROWD", 10)
-    monkeypatch.setattr(recent, "FULL", 20)
+    monkeypatch.setattr(mixing, "CROWD", 10)
+    monkeypatch.setattr(mixing, "FULL", 20)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 30])

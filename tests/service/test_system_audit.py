@@ -21,7 +21,7 @@ from shoal.auditing.subjects import DataSet, Subject, Transcripts
 from shoal.randomness import Randomness, secure, simulated
 from shoal.service import opening
 from shoal.service.client import seal_many
-from shoal.service.shuffler import mixing, recent, worker
+from shoal.service.shuffler import mixing, worker
 
 AT_ONCE = 256
 CERTAIN = 1 - 1e-7  # an honest build fails less often than once in a million runs of these tests
@@ -144,7 +144,7 @@ def ordered_by(monkeypatch, source):
         return original(*arguments, **named, randomness=source())
 
     monkeypatch.setattr(opening, "_mixed", lambda rows: rows[source().permutation(len(rows))])
-    monkeypatch.setattr(recent, "source", lambda _: source())
+    monkeypatch.setattr(mixing, "source", lambda _: source())
     monkeypatch.setattr(worker, "mix_records", mix)
 
 

@@ -15,8 +15,7 @@ from service_site import Batchwise
 from shoal.service import opening
 from shoal.service.shuffler import reports
 from shoal.service.shuffler import worker as worker_module
-from shoal.service.shuffler.mixing import mix_records
-from shoal.service.shuffler.recent import mixed
+from shoal.service.shuffler.mixing import mix_records, mixed
 
 FEW = 10
 SMALLEST_P = 1e-7

@@ -62,8 +62,9 @@ def test_a_new_directory_has_a_link_that_logs_in(tmp_path):
 
 
 def test_the_log_may_say_where_it_is():
-    assert logs.acceptable("address", "http://127.0.0.1:8461/dashboard")
-    assert not logs.acceptable("address", "http://127.0.0.1:8461/dashboard/login#shoal_00")
+    shown = {"address": "http://127.0.0.1:8461/dashboard"}
+    assert logs.allowed(shown) == shown
+    assert not logs.allowed({"address": "http://127.0.0.1:8461/dashboard/login#shoal_00"})
 
 
 def test_pages_are_beside_the_paths_for_programs(analyzer):

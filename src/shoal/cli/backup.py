@@ -8,7 +8,7 @@ from typing import Literal
 
 from shoal.cli.app import OPERATE, app
 from shoal.cli.options import Excludes, Options, Required, command, option
-from shoal.cli.party import IDENTITY, KEPT, MIGRATE, STORE, SecretOptions
+from shoal.cli.party import KEPT, MIGRATE, STORE, SecretOptions
 from shoal.cli.render import answer, working
 from shoal.errors import RefusedError
 
@@ -111,7 +111,6 @@ class RestoreOptions(SecretOptions, Options):
     )
     store: str | None = STORE
     migrate: bool = MIGRATE
-    identity: Path | None = IDENTITY
 
 
 @command(app, OPERATE, server="shoal restore")
@@ -126,7 +125,7 @@ def restore(options: RestoreOptions) -> None:
     os.umask(0o077)  # whatever is written is for this user alone
     with working("restoring") as progress:
         restored = bring_back(
-            unlock=lambda keys: options.protection(keys, options.identity),
+            unlock=options.protection,
             progress=progress,
             **options.arguments(bring_back),
         )

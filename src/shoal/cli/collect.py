@@ -113,7 +113,7 @@ def collect(options: CollectOptions) -> None:
             )
         if not options.offline:
             tokens.check()
-            keyring = home.keyring(options.protection(home.keys))
+            keyring = home.keyring(options.protection(home.keys), identity=options.identity)
             check_party(store.surveys.all(), keyring, system_clock())
             if options.again is not None:
                 administration.ask_again(store, surveys, options.again)

@@ -11,7 +11,7 @@ import typer
 from shoal import checks
 from shoal.cli.app import OPERATE, Commands, app, printable
 from shoal.cli.options import Needs, Options, command, option, read_choice
-from shoal.cli.party import IDENTITY, SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
+from shoal.cli.party import SECRETS, X25519, Kind, PartyOptions, SecretOptions, Suite
 from shoal.cli.render import answer, working
 from shoal.explain.text import plural
 from shoal.service.clock import system_clock
@@ -44,7 +44,6 @@ class OpenRingOptions(SecretOptions, Options):
     """Which keys, and what opens them."""
 
     directory: Path = _RING
-    identity: Path | None = IDENTITY
 
     def open(self) -> Keyring:
         """The keys, opened."""
@@ -52,7 +51,7 @@ class OpenRingOptions(SecretOptions, Options):
         from shoal.service.ops.home import ring_directory
 
         directory = ring_directory(self.directory)
-        protection = self.protection(directory, self.identity)
+        protection = self.protection(directory)
         with working("opening the keys"):
             return Keyring.open(directory, protection=protection, identity=self.identity)
 
@@ -95,10 +94,6 @@ class NewOptions(SecretOptions, Options):
         Needs("identity", ("first_number",), "a key must not reuse a number of the lost key ring"),
         Needs("first_number", ("identity",), "numbers start at 1 unless a key ring was lost"),
     )
-
-    def check(self) -> None:
-        """Files for this protection only."""
-        self.check_kind(self.kind)
 
 
 @command(keys)

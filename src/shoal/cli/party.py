@@ -39,7 +39,6 @@ STORE = option(
     envvar="SHOAL_STORE",
 )
 MIGRATE = option("Update the tables of the database first.", KEPT)
-IDENTITY = option("The identity, if it is not with the keys.", SECRETS)
 PROCESSES = option("Number of processes that decrypt; 0: no extra ones.", WORK, default=0)
 
 
@@ -67,32 +66,32 @@ class SecretOptions(BareOptions):
         SECRETS,
     )
     key_file: Path | None = option("The key file, if the keys are protected by one.", SECRETS)
+    identity: Path | None = option("The identity, if it is not with the keys.", SECRETS)
 
-    def protection(self, keys: Path, identity: Path | None = None) -> Protection:
+    def protection(self, keys: Path) -> Protection:
         """The protection that the keys in this directory were made with."""
         from shoal.service.keyring.secrets import protection_kind
 
-        return self.protection_of(protection_kind(keys, identity))
+        return self.protection_of(protection_kind(keys, self.identity))
 
     def protection_of(self, kind: str, *, new: bool = False, **cost: int) -> Protection:
-        """The protection of this kind; if it is ``new``, a missing key file is made."""
+        """The protection of this kind; if it is ``new``, a missing key file is made.
+
+        Files that have nothing to do with this kind are refused.
+        """
         from shoal.service.keyring import Protection
 
-        self.check_kind(kind)
-        if kind == "none":
-            return Protection.none()
-        if self.key_file is not None:
-            return Protection.key_file(self.key_file, make=new)
-        return Protection.passphrase(self.passphrase(new=new), **cost)
-
-    def check_kind(self, kind: str) -> None:
-        """Refuse files that have nothing to do with this kind of protection."""
         if kind == "keyfile" and self.key_file is None:
             raise RefusedError("these keys are protected by a key file: give --key-file FILE")
         if kind != "keyfile" and self.key_file is not None:
             raise RefusedError(f"--key-file does not go with keys protected by {kind}")
         if kind != "passphrase" and self.passphrase_file is not None:
             raise RefusedError(f"--passphrase-file does not go with keys protected by {kind}")
+        if kind == "none":
+            return Protection.none()
+        if self.key_file is not None:
+            return Protection.key_file(self.key_file, make=new)
+        return Protection.passphrase(self.passphrase(new=new), **cost)
 
     def passphrase(self, *, new: bool) -> str:
         """From the file, from the environment, or from whoever sits at the terminal."""

@@ -13,7 +13,7 @@ import typer
 
 from shoal.cli.app import OPERATE, Commands, app
 from shoal.cli.options import BareOptions, Excludes, command, option
-from shoal.cli.party import IDENTITY, MIGRATE, PROCESSES, STORE, WORK, SecretOptions
+from shoal.cli.party import MIGRATE, PROCESSES, STORE, WORK, SecretOptions
 from shoal.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -64,15 +64,24 @@ class ProcessOptions(BareOptions):
 
         A directory that is not the party's is refused first.
         """
+        from shoal.service.http.limits import Limits
         from shoal.service.http.server import allow_many_files
         from shoal.service.ops import logs
         from shoal.service.ops.home import Home, refuse_both
         from shoal.service.ops.processes import Settings, follow_parent
+        from shoal.service.shuffler.worker import Pace
 
         refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
-        home.check_role()
-        settings = Settings(home=home, **self.arguments(Settings), **self.more(home.keys))
+        home.keyring(None)
+        more: dict[str, Any] = {}
+        if isinstance(self, SecretOptions):  # who takes reports in opens no envelopes
+            pace = Pace(**self.arguments(Pace))
+            more = {"protection": self.protection(home.keys), "pace": pace}
+        if isinstance(self, ListenOptions):
+            limits = Limits(**self.arguments(Limits))
+            more["limits"] = replace(limits, address_rate=None) if self.behind_proxy else limits
+        settings = Settings(home=home, **self.arguments(Settings), **more)
         os.umask(0o077)  # whatever is written is for this user alone
         allow_many_files()
         try:
@@ -82,16 +91,6 @@ class ProcessOptions(BareOptions):
         if self.with_parent:
             threading.Thread(target=follow_parent, name="parent", daemon=True).start()
         return settings
-
-    def more(self, keys: Path) -> dict[str, Any]:
-        """Arguments that several options make; what opens the keys in this directory."""
-        if "identity" not in self.declared:  # who takes reports in opens no envelopes
-            return {}
-        from shoal.service.shuffler.worker import Pace
-
-        secret: Any = self
-        protection = secret.protection(keys, secret.identity)
-        return {"protection": protection, "pace": Pace(**self.arguments(Pace))}
 
 
 class ListenOptions(ProcessOptions):
@@ -125,14 +124,6 @@ class ListenOptions(ProcessOptions):
 
     rules = (Excludes("proxy", ("behind_proxy",), "--proxy names senders, --behind-proxy none"),)
 
-    def more(self, keys: Path) -> dict[str, Any]:
-        from shoal.service.http.limits import Limits
-
-        limits = Limits(**self.arguments(Limits))
-        if self.behind_proxy:
-            limits = replace(limits, address_rate=None)
-        return super().more(keys) | {"limits": limits}
-
 
 class ShufflerOptions(ListenOptions):
     """A shuffler that takes reports in."""
@@ -162,7 +153,6 @@ def shuffler(options: ShufflerOptions) -> None:
 class WorkerOptions(SecretOptions, ProcessOptions):
     """A worker, which opens what the shuffler takes in."""
 
-    identity: Path | None = IDENTITY
     processes: int = PROCESSES
     pause: float = option(_PAUSE, WORK, default=1.0)
     gather: float = option(
@@ -183,7 +173,6 @@ def worker(options: WorkerOptions) -> None:
 class AnalyzerOptions(SecretOptions, ListenOptions):
     """An analyzer, which collects and publishes."""
 
-    identity: Path | None = IDENTITY
     processes: int = PROCESSES
     port: int = option(_PORT, _WHERE, default=8461)
     shuffler_token: Path | None = option(

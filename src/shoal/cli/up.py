@@ -15,9 +15,9 @@ import typer
 from shoal import checks
 from shoal.cli.app import COLLECT, app, printable
 from shoal.cli.options import Needs, Options, command, option
-from shoal.cli.render import chart, console, print_json, print_lines, show, table, working
+from shoal.cli.render import chart, console, print_json, show, table, working
 from shoal.errors import RefusedError
-from shoal.explain.document import Document, Row, Table
+from shoal.explain.document import Row, Table
 from shoal.explain.text import plain
 from shoal.explain.text import up as rounded_up
 
@@ -231,7 +231,8 @@ def _introduce(services: Local) -> None:
         ("  dashboard", f"{survey.analyzer.url}/dashboard"),
         *((f"  {name}'s metrics", f"{at}/metrics") for name, at in services.metrics.items()),
     )
-    print_lines(Document("", facts=facts))  # names and addresses, to be copied
+    for name, value in facts:  # names and addresses, to be copied: nothing is cut or wrapped
+        typer.echo(printable(f"{name:<20}  {value}"))
     page.print()
 
 

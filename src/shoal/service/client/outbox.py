@@ -47,7 +47,7 @@ from shoal.sealing import SurveyId, canonical, parsed
 from shoal.service.client.errors import OutboxError, SurveyRefusedError
 from shoal.service.client.randomize import Drawn, Values
 from shoal.service.keyring import ROLES, ContradictionError, KeyList, Role
-from shoal.service.keyring.key_list import Before, Contradiction, digest, numbered
+from shoal.service.keyring.key_list import Before, Contradiction, digest
 from shoal.service.survey import Party, Survey
 from shoal.service.wire import Wire
 from shoal.values import attributes
@@ -562,10 +562,9 @@ class Outbox:
                     "INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, ?)",
                     *(place, name, key_list.document, digest(key_list.document), issued, until),
                 )
-                for number, key in numbered(key_list).items():
-                    self._run(
-                        "INSERT OR IGNORE INTO known_keys VALUES (?, ?, ?)", name, number, key
-                    )
+                for key in key_list.keys:
+                    row = (name, key.number, key.public.fingerprint)
+                    self._run("INSERT OR IGNORE INTO known_keys VALUES (?, ?, ?)", *row)
         except ContradictionError as error:
             self._keep_contradiction(key_list, error.reason)
             raise

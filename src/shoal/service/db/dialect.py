@@ -93,14 +93,12 @@ class Dialect(ABC):
     shared_lock: ClassVar[str]  # what lets a row that was read stay until the transaction ends
     left: ClassVar[tuple[str, ...]]  # of rows that were deleted, in words
     address: ClassVar[str]  # what a restored backup needs, in words
+    # An insertion that can say what to do about rows that are there.
+    insert: Callable[[sa.Table], sqlite.Insert | postgresql.Insert]
 
     @abstractmethod
     def engine(self, url: URL, timeout: float) -> sa.Engine:
         """Connections; each waits so many seconds for others before it gives up."""
-
-    @abstractmethod
-    def insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-        """An insertion that can say what to do about rows that are there."""
 
     def file(self, url: URL) -> Path | None:
         """The database's own file, if it is one on this machine."""
@@ -186,6 +184,7 @@ class SQLite(Dialect):
     shared_lock = ""
     left = ()
     address = "leave --store and SHOAL_STORE out"
+    insert = staticmethod(sqlite.insert)
 
     def file(self, url: URL) -> Path:
         """Its name."""
@@ -227,10 +226,6 @@ class SQLite(Dialect):
             connection.exec_driver_sql(connection.get_execution_options().get(BEGIN, "BEGIN"))
 
         return engine
-
-    def insert(self, table: sa.Table) -> sqlite.Insert:
-        """SQLAlchemy's for this database."""
-        return sqlite.insert(table)
 
     def run_among(
         self, connection: sa.Connection, queries: Sequence[str], values: Values, hashes: Hashes
@@ -301,6 +296,7 @@ class PostgreSQL(Dialect):
     shared_lock = " FOR KEY SHARE"
     left = ("rows that PostgreSQL deleted, until its next vacuum, and its own log",)
     address = "give the address of an empty database: --store postgresql+psycopg://…"
+    insert = staticmethod(postgresql.insert)
 
     def engine(self, url: URL, timeout: float) -> sa.Engine:
         """Connections that notice when the other side is gone."""
@@ -327,10 +323,6 @@ class PostgreSQL(Dialect):
                     connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
 
         return engine
-
-    def insert(self, table: sa.Table) -> postgresql.Insert:
-        """SQLAlchemy's for this database."""
-        return postgresql.insert(table)
 
     def run_among(
         self, connection: sa.Connection, queries: Sequence[str], values: Values, hashes: Hashes

@@ -30,7 +30,6 @@ from shoal.service.keyring.key_list import (
     Before,
     Contradiction,
     digest,
-    numbered,
     unverified,
 )
 
@@ -90,9 +89,9 @@ class KeyLists:
                 }
                 connection.execute(key_lists.update().where(here).values(values))
                 keys = [
-                    {"fingerprint": name, "number": number, "key": key}
-                    for number, key in numbered(key_list).items()
-                    if number not in seen
+                    {"fingerprint": name, "number": key.number, "key": key.public.fingerprint}
+                    for key in key_list.keys
+                    if key.number not in seen
                 ]
                 if keys:
                     connection.execute(listed_keys.insert(), keys)

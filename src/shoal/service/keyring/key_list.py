@@ -315,11 +315,6 @@ def digest(document: bytes) -> bytes:
     return sha256(document).digest()
 
 
-def numbered(key_list: KeyList) -> dict[int, str]:
-    """The fingerprint of every key of a list, by the key's number."""
-    return {key.number: key.public.fingerprint for key in key_list.keys}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Before:
     """What was seen of a party's lists: the last one, and the key of every number there ever was.
@@ -334,9 +329,9 @@ class Before:
 
     def check(self, key_list: KeyList) -> None:
         """Refuse a list that cannot come after what was seen."""
-        for number, fingerprint in numbered(key_list).items():
-            if self.keys.get(number, fingerprint) != fingerprint:
-                raise ContradictionError(f"key {number} was a different key before", _LIE)
+        for key in key_list.keys:
+            if self.keys.get(key.number, key.public.fingerprint) != key.public.fingerprint:
+                raise ContradictionError(f"key {key.number} was a different key before", _LIE)
         same = key_list.issued == self.issued and self.digest
         if same and digest(key_list.document) != self.digest:
             when = f"{moment(key_list.issued, seconds=True)} UTC"

@@ -334,8 +334,13 @@ class Keyring:
 
     @property
     def _newest(self) -> Index:
-        """What is on the disk now, as one value: another thread may read the next one meanwhile."""
-        self.reload_if_changed()
+        """What is on the disk now, as one value: another thread may read the next one meanwhile.
+
+        Whatever another process wrote is read again.
+        """
+        stamp = _stamp(self.directory)
+        if stamp != self._seen:
+            self._take(Index.read(self.directory), stamp)
         return self._index
 
     @property
@@ -431,24 +436,17 @@ class Keyring:
     def lacking(self) -> dict[int, str]:
         """The keys that are not deleted and cannot be read from their files, each with why."""
         while True:
-            alive = sorted(self._newest.ring.alive)
+            index = self._newest
+            alive = sorted(index.ring.alive)
             troubles = {number: why for number in alive if (why := self._secrets.trouble(number))}
             # A file may be gone because its key was deleted at this moment.
-            if not troubles or not self.reload_if_changed():
+            if not troubles or self._newest is index:
                 return troubles
 
     def gone(self) -> frozenset[int]:
         """The numbers whose keys are deleted: nothing sealed with them opens any more."""
         ring = self._newest.ring
         return frozenset(range(ring.unused)) - ring.alive
-
-    def reload_if_changed(self) -> bool:
-        """Read the index again if another process wrote it."""
-        stamp = _stamp(self.directory)
-        if stamp == self._seen:
-            return False
-        self._take(Index.read(self.directory), stamp)
-        return True
 
     def planned_rotations(self, suites: Sequence[str] | None = None) -> tuple[Rotation, ...]:
         """What ``rotate`` would do now for each suite. Its keys are made up and thrown away."""

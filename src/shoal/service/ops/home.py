@@ -74,18 +74,6 @@ class Home:
                 f"cannot use {self.directory}", "this user may not write to it", advice
             )
 
-    def check_role(self) -> None:
-        """Refuse the directory of the other party, and one that cannot be worked in."""
-        self.check()
-        role = Keyring.open(self.keys, protection=None).role
-        if role != self.role:
-            why = f"it is the directory of the {role}, not of the {self.role}"
-            raise RefusedError(
-                f"cannot use {self.directory}",
-                why,
-                f"name another directory, or run shoal serve {role}",
-            )
-
     def make(self) -> None:
         """The directory, for one user's eyes."""
         try:
@@ -104,9 +92,17 @@ class Home:
         identity: Path | None = None,
         clock: Clock = system_clock,
     ) -> Keyring:
-        """Its keys; ``identity`` is where the identity is, if it is not with them."""
+        """Its keys; ``identity`` is where the identity is, if it is not with them.
+
+        A directory that is the other party's, or cannot be worked in, is refused.
+        """
         self.check()
-        return Keyring.open(self.keys, clock=clock, protection=protection, identity=identity)
+        ring = Keyring.open(self.keys, clock=clock, protection=protection, identity=identity)
+        if ring.role != self.role:
+            why = f"it is the directory of the {ring.role}, not of the {self.role}"
+            advice = f"name another directory, or run shoal serve {ring.role}"
+            raise RefusedError(f"cannot use {self.directory}", why, advice)
+        return ring
 
     def database(self, *, migrate: bool = False) -> Database:
         """Its database: made if there is none, brought up to date only if asked."""

@@ -71,31 +71,27 @@ class JsonLines(logging.Formatter):
             line |= {"event": "library", "place": place if _PLACE.fullmatch(place) else "unknown"}
         elif isinstance(record.msg, str) and _WORD.fullmatch(record.msg):
             line["event"] = record.msg
-            line |= _allowed(vars(record))
+            line |= allowed(vars(record))
         else:
-            line |= {"event": "unnamed", "place": place, **_allowed(vars(record))}
+            line |= {"event": "unnamed", "place": place, **allowed(vars(record))}
         if record.exc_info and record.exc_info[1] is not None:
             line |= described(record.exc_info[1])
         return json.dumps(line)
 
 
-def _allowed(values: Mapping[str, object]) -> dict[str, object]:
-    """Those of the values that may be written, in the order of the list."""
-    return {name: values[name] for name in FIELDS if acceptable(name, values.get(name))}
+def allowed(values: Mapping[str, object]) -> dict[str, object]:
+    """Those of the values that may be written: numbers, and texts of their form, on the list.
 
-
-def acceptable(name: str, value: object) -> bool:
-    """Whether a field may be written: it is on the list, and a number or of its form.
-
-    >>> acceptable("survey", "00ff"), acceptable("reason", "Mozilla/5.0"), acceptable("agent", 1)
-    (True, False, False)
+    >>> allowed({"reason": "Mozilla/5.0", "survey": "00ff", "agent": 1})
+    {'survey': '00ff'}
     """
-    if name not in FIELDS:
-        return False
-    form = FIELDS[name]
-    if isinstance(value, str):
-        return form is not None and form.fullmatch(value) is not None
-    return isinstance(value, bool | int | float)
+    written: dict[str, object] = {}
+    for name, form in FIELDS.items():
+        value = values.get(name)
+        fits = isinstance(value, str) and form is not None and form.fullmatch(value) is not None
+        if fits or isinstance(value, bool | int | float):
+            written[name] = value
+    return written
 
 
 def described(error: BaseException) -> dict[str, object]:
@@ -117,7 +113,7 @@ def described(error: BaseException) -> dict[str, object]:
     for each in (error, cause):
         if isinstance(each, OSError) and each.errno is not None:
             values["errno"] = errno.errorcode.get(each.errno, "EUNKNOWN")
-    return _allowed(values)
+    return allowed(values)
 
 
 class Repeats(logging.Filter):

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -279,30 +279,20 @@ def run_analyzer(
             pages=pages(shown),
         )
         metrics = (observations.figures, partial(ledger_figures, parts.store))
-        collecting = nullcontext() if tokens is None else _collecting(settings, parts, tokens)
-        with measured(settings, parts, *metrics), collecting:
+        with measured(settings, parts, *metrics), ExitStack() as collecting:
+            if tokens is not None:  # in a thread of its own, which finishes what it has begun
+                timing = {"interval": settings.pace.pause, "steady": parts.clock.is_steady}
+                made = collector(parts.store, parts.keyring, tokens, settings.processes, **timing)
+                worker, stop = collecting.enter_context(made), threading.Event()
+                thread = threading.Thread(target=worker.run, args=(stop,), name="collecting")
+                collecting.callback(thread.join)
+                collecting.callback(stop.set)
+                thread.start()
             where = address(listening)
             logs.say("listening", role="analyzer", address=where)
             if pages is not no_pages:
                 logs.say("dashboard", role="analyzer", address=f"{where}/dashboard")
             serve(WithHealth(app, parts.readiness), listening, limits=limits)
-
-
-@contextmanager
-def _collecting(
-    settings: Settings, parts: Parts[AnalyzerStore], tokens: TokenFile
-) -> Iterator[None]:
-    """A worker in a thread of its own while this lasts; what it has begun, it finishes."""
-    stop = threading.Event()
-    timing = {"interval": settings.pace.pause, "steady": parts.clock.is_steady}
-    with collector(parts.store, parts.keyring, tokens, settings.processes, **timing) as worker:
-        thread = threading.Thread(target=worker.run, args=(stop,), name="collecting")
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -415,31 +414,28 @@ def running(directory: Path, design: TrialSurvey, *, port: int | None = None) ->
             survey = embedded.survey()
             embedded.bring_up_to_date()
         embedded.make_login(survey)
-        children = Children([*_children(directory, sockets)], ordered=True)
+        token = str(directory / "analyzer" / TOKEN)
+        words: dict[str, tuple[str, ...]] = {
+            "shuffler": (),
+            "worker": ("--pause", _PAUSE),
+            "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
+        }
+        children = []
+        for name in _PROCESSES:
+            place = directory / ("shuffler" if name == "worker" else name)
+            log = ("--log", str(place / f"{name}.log"))
+            own = {"--metrics-socket": sockets[f"{name} metrics"]}
+            if name in sockets:
+                own["--socket"] = sockets[name]
+            # Variables meant for other services do not reach these.
+            variables = {STORE_VARIABLE: ""}
+            command = ("serve", name, str(place), *words[name], *log)
+            children.append(Child(name, command, own, variables))
         yield Local(
             embedded=embedded,
             new=before is None,
             survey=survey,
             metrics={name: address(sockets[f"{name} metrics"]) for name in _PROCESSES},
             people=directory / PEOPLE,
-            children=stack.enter_context(closing(children)),
+            children=stack.enter_context(closing(Children(children, ordered=True))),
         )
-
-
-def _children(directory: Path, sockets: dict[str, socket.socket]) -> Iterator[Child]:
-    """The three processes, each with the sockets that are its own."""
-    token = str(directory / "analyzer" / TOKEN)
-    words: dict[str, tuple[str, ...]] = {
-        "shuffler": (),
-        "worker": ("--pause", _PAUSE),
-        "analyzer": ("--pause", _PAUSE, "--public-results", "--shuffler-token", token),
-    }
-    for name in _PROCESSES:
-        place = directory / ("shuffler" if name == "worker" else name)
-        log = ("--log", str(place / f"{name}.log"))
-        own = {"--metrics-socket": sockets[f"{name} metrics"]}
-        if name in sockets:
-            own["--socket"] = sockets[name]
-        # Variables meant for other services do not reach these.
-        variables = {STORE_VARIABLE: ""}
-        yield Child(name, ("serve", name, str(place), *words[name], *log), own, variables)

@@ -280,6 +280,14 @@ class Batches:
             ).all()
         survey = self._surveys.numbered(row.survey)
         paths = tuple(self.parts_directory / name for name in names)
+        sizes = [section.record_bytes for section in survey.wire.sections]
+        full = survey.survey.records(row.valid)
+        if survey.wire.absent is not None:
+            # Reports leave slots out, and the batch is filled up to a number that does not show how
+            # many records there are; if that many are not enough, to the next multiple of it. A
+            # part that is gone is noticed when it is read.
+            there = sum(path.stat().st_size for path in paths if path.exists()) // sizes[0]
+            full = (max(1, -(-there // full[0])) * full[0],)
         draft = self.files_directory / f"{row.id}-{lease['owner']}.draft"
         return SealedBatch(
             header=BatchHeader(
@@ -287,7 +295,7 @@ class Batches:
                 batch=row.id,
                 key=row.inner_key,
                 reports=row.valid,
-                sections=_sections(survey, row.valid, paths),
+                sections=tuple(zip(full, sizes, strict=True)),
             ),
             owner=lease["owner"],
             parts=paths,
@@ -526,21 +534,6 @@ def _advanced(
         )
         transitions += [Transition(batch, row.survey.id, state) for batch in sorted(moved)]
     return transitions
-
-
-def _sections(row: SurveyRow, reports: int, paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
-    """Records of each section, and the bytes of one.
-
-    Where reports leave slots out, the batch is filled up to a number that does not show how many
-    there are; if that many are not enough, to the next multiple of it.
-    """
-    sizes = [section.record_bytes for section in row.wire.sections]
-    full = row.survey.records(reports)
-    if row.wire.absent is not None:
-        # A part that is gone is noticed when it is read.
-        there = sum(path.stat().st_size for path in paths if path.exists()) // sizes[0]
-        full = (max(1, -(-there // full[0])) * full[0],)
-    return tuple(zip(full, sizes, strict=True))
 
 
 def _shuffled(connection: sa.Connection, mine: sa.ColumnElement[bool], batch: str) -> sa.Row[Any]:

@@ -15,7 +15,7 @@ replaced passes a place on with all that happened to it, so that there are never
 places, and nobody learns from a replacement whether it was needed.
 
 *Nothing to link by.* Codes that wait are in the intake's journal, as tags are, and move with them,
-in the order of their bytes and among many (:mod:`shoal.service.shuffler.recent`). No code is
+in the order of their bytes and among many (:mod:`shoal.service.shuffler.mixing`). No code is
 stored, and no time.
 """
 
@@ -42,7 +42,7 @@ from shoal.service.db.database import Database
 from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.surveys import SurveyRow, Surveys, lock_survey
 from shoal.service.db.tags import known_tags
-from shoal.service.shuffler.recent import turned_over
+from shoal.service.shuffler.mixing import turned_over
 from shoal.service.shuffler.tables import (
     ANYWHERE,
     LIVE,

@@ -12,7 +12,7 @@ transaction spends (see :mod:`shoal.service.shuffler.codes`): without one it is 
 *Gathering.* Segments, extents and waiting tags are the intake's journal, and show the order of
 arrival. A worker takes the reports of a survey and key out of it together: after a while, or when
 there are many, or when a batch could close (see :meth:`Reports.due`). Their tags and codes move to
-the recent ones, which are written anew (see :mod:`shoal.service.shuffler.recent`), and their
+the recent ones, which are written anew (see :mod:`shoal.service.shuffler.mixing`), and their
 stretches of the segments are erased.
 
 *Out.* What opened goes into a new part together with the one of the open batch that grows. Part
@@ -68,7 +68,7 @@ from shoal.service.errors import (
 from shoal.service.opening import tags_of
 from shoal.service.shuffler.batches import DAMAGED, DEAD_LETTERS, Batches, count
 from shoal.service.shuffler.codes import settle, spend, unspend
-from shoal.service.shuffler.recent import Part, mixed, turned_over
+from shoal.service.shuffler.mixing import Part, mixed, turned_over
 from shoal.service.shuffler.tables import (
     GATHERED,
     counters,
@@ -178,7 +178,17 @@ class Reports:
                 failpoints.reached("intake.before-segment")
                 if taken:
                     written = append([report for group in taken for report in group.reports])
-                    self._refer(connection, taken, written)
+                    # Past the expression language, whose part in the cost of a small group is the
+                    # largest.
+                    dialect, start, rows = self.database.dialect, written.start, []
+                    dialect.hold(connection, written.segment)
+                    failpoints.reached("intake.after-segment")
+                    for each in taken:
+                        survey, reports = each.row.number, len(each.tags)
+                        where = (written.segment, start, reports)
+                        rows.append((each.extent, survey, each.key, *where))
+                        start += reports * each.row.wire.report_bytes
+                    dialect.run_each(connection, _REFER, rows)
             failpoints.reached("intake.after-commit")
         new = sum(group.new for group in groups.values())
         if not any(group.refused for group in groups.values()):  # nearly always
@@ -201,22 +211,6 @@ class Reports:
             group.new = len(new)
             if repeated := group.choose(_first(group.tags, new)):
                 unspend(connection, row.number, hashes_of(repeated))
-
-    def _refer(
-        self,
-        connection: sa.Connection,
-        taken: Sequence[_Group],
-        written: Extent,
-    ) -> None:
-        """Past the expression language, whose part in the cost of a small group is the largest."""
-        self.database.dialect.hold(connection, written.segment)
-        failpoints.reached("intake.after-segment")
-        rows, start = [], written.start
-        for each in taken:
-            survey, reports = each.row.number, len(each.tags)
-            rows.append((each.extent, survey, each.key, written.segment, start, reports))
-            start += reports * each.row.wire.report_bytes
-        self.database.dialect.run_each(connection, _REFER, rows)
 
     def due(self, enough: int, waiting_time: GracePeriod[int]) -> set[tuple[int, int]]:
         """Surveys, by their numbers, and keys whose waiting reports are gathered now.

@@ -64,7 +64,15 @@ class ShufflerStore:
     ) -> None:
         database.require(TREE)
         self.id = StoreId(database, files.create_directory(directory))
-        self.id.settle(**_found(directory, database))
+        # Whether the directory holds reports, in whatever form, and the database refers to any.
+        kept = (directory / name for name in ("segments", "parts", "batches"))
+        with files.disk("looking at the directory"):
+            holds = any(any(each.iterdir()) for each in kept if each.is_dir())
+        shuffled = sa.select(batches.c.id).where(batches.c.state.in_((SHUFFLED, RELEASED)))
+        queries = (sa.select(extents.c.id), sa.select(parts.c.name), shuffled)
+        with database.read() as connection:
+            refers = any(connection.scalar(sa.select(query.exists())) for query in queries)
+        self.id.settle(holds=holds, refers=refers)
         self._database = database
         self._clock = clock
         self._segments = Segments(directory / "segments", clock, grace=grace)
@@ -121,24 +129,6 @@ class ShufflerStore:
         self._segments.close()
 
 
-def _found(directory: Path, database: Database) -> dict[str, bool]:
-    """Whether a directory holds reports, in whatever form, and the database refers to any."""
-    directories = (directory / name for name in ("segments", "parts", "batches"))
-    with files.disk("looking at the directory"):
-        holds = any(any(each.iterdir()) for each in directories if each.is_dir())
-    files_of = batches.c.state.in_((SHUFFLED, RELEASED))
-    with database.read() as connection:
-        refers = any(
-            connection.scalar(sa.select(query.exists()))
-            for query in (
-                sa.select(extents.c.id),
-                sa.select(parts.c.name),
-                sa.select(batches.c.id).where(files_of),
-            )
-        )
-    return {"holds": holds, "refers": refers}
-
-
 @dataclass(frozen=True, eq=False)
 class Garbage:
     """Segments, parts and batch files that a crash, a lost lease or a lost race left behind.
@@ -157,41 +147,33 @@ class Garbage:
     def collect(self) -> int:
         """Delete them; how many."""
         self.database.files.check("deleting files")  # one that is gone refers to nothing new
-        segments = self.reports.segments.collect(self.reports.needed)
-        return segments + self._collect_parts() + self._collect_batches()
-
-    def _collect_parts(self) -> int:
+        collected = self.reports.segments.collect(self.reports.needed)
         with files.disk("deleting parts"):
-            listed = list(self.batches.parts_directory.iterdir())
-            if not listed:
-                return 0
-            claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
-            owners = set(self.database.values(claimed.distinct()))
-            named = set(self.database.values(sa.select(parts.c.name)))
-            nobodys = (
-                path
-                for path in listed
-                if path.name not in named and path.name.partition("-")[0] not in owners
-            )
-            return files.remove(self.parts_grace.over(nobodys))
-
-    def _collect_batches(self) -> int:
+            if listed := list(self.batches.parts_directory.iterdir()):
+                claimed = sa.select(extents.c.owner).where(extents.c.owner.is_not(None))
+                owners = set(self.database.values(claimed.distinct()))
+                named = set(self.database.values(sa.select(parts.c.name)))
+                nobodys = (
+                    path
+                    for path in listed
+                    if path.name not in named and path.name.partition("-")[0] not in owners
+                )
+                collected += files.remove(self.parts_grace.over(nobodys))
         with files.disk("deleting drafts"):
-            listed = list(self.batches.files_directory.iterdir())
-            if not listed:
-                return 0
-            columns = (batches.c.id, batches.c.state, batches.c.owner, batches.c.digest)
-            kept = batches.c.state.in_((SEALED, SHUFFLED, RELEASED))
-            rows = self.database.rows(sa.select(*columns).where(kept))
-            shuffled = {self.batches.path(row.id, row.digest) for row in rows if row.digest}
-            owners = {f"{row.id}-{row.owner}" for row in rows if row.owner}
-            sealed = {row.id for row in rows if row.state == SEALED}
-            nobodys = (
-                path
-                for path in listed
-                if path not in shuffled and not _awaited(path, owners, sealed)
-            )
-            return files.remove(self.files_grace.over(nobodys))
+            if listed := list(self.batches.files_directory.iterdir()):
+                columns = (batches.c.id, batches.c.state, batches.c.owner, batches.c.digest)
+                closed = batches.c.state.in_((SEALED, SHUFFLED, RELEASED))
+                rows = self.database.rows(sa.select(*columns).where(closed))
+                shuffled = {self.batches.path(row.id, row.digest) for row in rows if row.digest}
+                owners = {f"{row.id}-{row.owner}" for row in rows if row.owner}
+                sealed = {row.id for row in rows if row.state == SEALED}
+                nobodys = (
+                    path
+                    for path in listed
+                    if path not in shuffled and not _awaited(path, owners, sealed)
+                )
+                collected += files.remove(self.files_grace.over(nobodys))
+        return collected
 
 
 def _awaited(path: Path, owners: set[str], sealed: set[str]) -> bool:

@@ -4,7 +4,7 @@ No row is about one report but its tag, 16 bytes of a hash, which only tells whe
 came before, and the code of an invitation, a hash as well; nothing leads from one to the other.
 Extents, waiting tags and waiting codes are the intake's journal, emptied by every gathering. What
 the last gatherings took out of it is in the recent tags and codes, which every gathering writes
-anew (see :mod:`shoal.service.shuffler.recent`). Times are those of leases and of a batch's first
+anew (see :mod:`shoal.service.shuffler.mixing`). Times are those of leases and of a batch's first
 report (wiped when it closes), and the hour in which a batch closed. Nothing tells who sent what, or
 from where.
 """
