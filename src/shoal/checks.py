@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 from shoal.errors import InvalidArgumentError
 
@@ -24,19 +24,29 @@ SMALLEST_DELTA = 1e-300  # and delta: the reciprocal of less is no float
 SMALLEST_RANGE, LARGEST_RANGE = 1e-100, 1e100  # of numbers: beyond, their squares are no floats
 
 
-def positive(**arguments: float) -> None:
-    """Each argument is a finite number above zero."""
-    _require(lambda v: 0 < v <= _LARGEST, "{} > 0 and finite", arguments)
+class Check(Protocol):
+    """Refuses arguments, by their names."""
+
+    def __call__(self, **arguments: float) -> None: ...
 
 
-def non_negative(**arguments: float) -> None:
-    """Each argument is a finite number, zero or more."""
-    _require(lambda v: 0 <= v <= _LARGEST, "{} >= 0 and finite", arguments)
+def _each(holds: Callable[[float], bool], expected: str) -> Check:
+    """A check that this holds for each argument, which has to be a number."""
+
+    def check(**arguments: float) -> None:
+        for name, value in arguments.items():
+            if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):
+                raise InvalidArgumentError(name, value, expected.format(name))
+
+    return check
 
 
-def open_probability(**arguments: float) -> None:
-    """Each argument lies strictly between 0 and 1."""
-    _require(lambda v: 0 < v < 1, "0 < {} < 1", arguments)
+positive = _each(lambda v: 0 < v <= _LARGEST, "{} > 0 and finite")
+non_negative = _each(lambda v: 0 <= v <= _LARGEST, "{} >= 0 and finite")
+above_one = _each(lambda v: 1 < v <= _LARGEST, "{} > 1 and finite")  # a Rényi order
+open_probability = _each(lambda v: 0 < v < 1, "0 < {} < 1")
+closed_probability = _each(lambda v: 0 <= v < 1, "0 <= {} < 1")
+fraction = _each(lambda v: 0 < v <= 1, "0 < {} <= 1")  # of a whole
 
 
 def target(*, epsilon: float, delta: float) -> None:
@@ -56,16 +66,6 @@ def bounds(low: float, high: float) -> None:
     refuse(not fits, f"bounds low < high, {apart} (take other units)", bounds=(low, high))
 
 
-def closed_probability(**arguments: float) -> None:
-    """Each argument lies in [0, 1)."""
-    _require(lambda v: 0 <= v < 1, "0 <= {} < 1", arguments)
-
-
-def fraction(**arguments: float) -> None:
-    """Each argument is a fraction of a whole: above 0, at most 1."""
-    _require(lambda v: 0 < v <= 1, "0 < {} <= 1", arguments)
-
-
 def one_of(allowed: Sequence[str], /, **arguments: str) -> None:
     """Each argument is one of these words.
 
@@ -77,11 +77,6 @@ def one_of(allowed: Sequence[str], /, **arguments: str) -> None:
     expected = " or ".join(map(repr, allowed)).replace(" or ", ", ", len(allowed) - 2)
     for name, value in arguments.items():
         refuse(value not in allowed, expected, **{name: value})
-
-
-def above_one(**arguments: float) -> None:
-    """Each argument is a finite number above one (a Rényi order)."""
-    _require(lambda v: 1 < v <= _LARGEST, "{} > 1 and finite", arguments)
 
 
 def at_most(limit: float, /, **arguments: float) -> None:
@@ -154,12 +149,6 @@ def counts(of: object, /, **least: int) -> None:
     for name, minimum in least.items():
         if (value := getattr(of, name)) is not None:
             object.__setattr__(of, name, count(minimum, **{name: value}))
-
-
-def _require(holds: Callable[[float], bool], expected: str, arguments: dict[str, float]) -> None:
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):
-            raise InvalidArgumentError(name, value, expected.format(name))
 
 
 def _float(value: float) -> float:

@@ -18,7 +18,6 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -45,6 +44,7 @@ class Database:
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
         checks.positive(timeout=timeout)
         address, self.dialect = parse(url)
+        self.insert = self.dialect.insert
         self._engine = self.dialect.engine(address, timeout)
         self.files = _OpenFiles(self.dialect.file(address) or Path())
         if self.dialect.file(address) is not None:  # of a server's nothing is ever open here
@@ -79,10 +79,6 @@ class Database:
         """What a query of one column gives."""
         with self.read() as connection:
             return connection.scalars(query).all()
-
-    def insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-        """An insertion that can say what to do about rows that are there."""
-        return self.dialect.insert(table)
 
     def sweep(self, tables: Sequence[sa.Table]) -> bool:
         """Let the files forget what was deleted from some tables; whether nobody was in the way."""

@@ -37,6 +37,7 @@ from shoal.service.keyring.key_list import (
 )
 from shoal.service.keyring.rotation import Ring, Schedule
 from shoal.service.keyring.secrets import (
+    IDENTITY,
     LOCK,
     Protection,
     Secrets,
@@ -293,7 +294,7 @@ class Keyring:
         now = clock()
         ring = Ring(schedule=schedule or Schedule(), looked=now, unused=first)
         with new_directory(directory) as place:
-            secrets = Secrets(place, role, protection)
+            secrets = Secrets(place, role, protection, place / IDENTITY)
             secrets.write(signer)
             for suite in suites:
                 pair = KeyPair.generate(number=ring.unused, suite=suite)
@@ -317,7 +318,8 @@ class Keyring:
             raise no_keys(directory)
         check_private(directory)
         index = Index.read(directory)
-        secrets = Secrets(directory, index.listed.role, protection, identity)
+        away = identity or directory / IDENTITY
+        secrets = Secrets(directory, index.listed.role, protection, away)
         opened = cls(directory, clock, secrets, index)
         # Refuse a foreign identity and a wrong passphrase before anything else.
         if secrets.can_sign and secrets.identity().public != index.listed.identity:

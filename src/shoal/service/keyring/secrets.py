@@ -27,6 +27,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -340,25 +341,19 @@ def _stored(path: Path, what: str | None = None) -> dict[str, Any]:
     return stored
 
 
+@dataclass(frozen=True)
 class Secrets:
     """The secrets of one ring; without a protection it knows only which there are."""
 
-    def __init__(
-        self,
-        directory: Path,
-        role: Role,
-        protection: Protection | None,
-        identity: Path | None = None,
-    ) -> None:
-        self._directory = directory
-        self._role = role
-        self._protection = protection
-        self.identity_path = identity or directory / IDENTITY
+    directory: Path
+    role: Role
+    protection: Protection | None
+    identity_path: Path
 
     @property
     def can_sign(self) -> bool:
         """Whether the identity is here and may be read."""
-        return self._protection is not None and self.identity_path.exists()
+        return self.protection is not None and self.identity_path.exists()
 
     def identity(self) -> Identity:
         """What signs the list."""
@@ -368,32 +363,32 @@ class Secrets:
                 f"the list of keys must be signed, and there is no identity at {path}; give "
                 "it with --identity FILE"
             )
-        (other,) = (role for role in ROLES if role != self._role)
+        (other,) = (role for role in ROLES if role != self.role)
         if _stored(path).get("what") == _IDENTITY_OF.format(other):
-            why = f"it is the identity of the {other}, and the role here is {self._role}"
-            advice = f"name the {self._role}'s, or take the other role"
+            why = f"it is the identity of the {other}, and the role here is {self.role}"
+            advice = f"name the {self.role}'s, or take the other role"
             raise KeyringError(f"cannot open {path}: {why}; {advice}")
-        return Identity(self._role, self._opened(_IDENTITY_OF.format(self._role), path))
+        return Identity(self.role, self._opened(_IDENTITY_OF.format(self.role), path))
 
     def pair(self, number: int, public: PublicKey | None = None) -> KeyPair:
         """A key that opens; with ``public``, none that has another public half."""
         path = self.path(number)
-        raw = self._opened(_KEY_OF.format(number, self._role), path)
+        raw = self._opened(_KEY_OF.format(number, self.role), path)
         try:
             pair = KeyPair.from_secret(raw, number=number)
         except InvalidArgumentError as error:
             raise DamagedKeyringError(path, f"expected {error.expected}") from None
         if public is not None and pair.public != public:
-            raise DamagedKeyringError(self._directory, f"key {number} is not the one in the list")
+            raise DamagedKeyringError(self.directory, f"key {number} is not the one in the list")
         return pair
 
     def write(self, secret: Identity | KeyPair) -> None:
         """Keep it, before anybody hears of it."""
-        path, what = self.identity_path, _IDENTITY_OF.format(self._role)
+        path, what = self.identity_path, _IDENTITY_OF.format(self.role)
         if isinstance(secret, KeyPair):
             number = secret.public.number
-            path, what = self.path(number), _KEY_OF.format(number, self._role)
-        protection = self._protection
+            path, what = self.path(number), _KEY_OF.format(number, self.role)
+        protection = self.protection
         assert protection is not None  # noqa: S101 - a locked ring makes no keys
         header: dict[str, Plain] = {"what": what, "protection": protection.kind}
         write_private(path, canonical(protection.closed(header, secret.raw)))
@@ -404,7 +399,7 @@ class Secrets:
         try:
             if not path.stat().st_size:
                 return "is empty"
-            stored = _stored(path, _KEY_OF.format(number, self._role))
+            stored = _stored(path, _KEY_OF.format(number, self.role))
         except FileNotFoundError:
             return "is gone"
         except DamagedKeyringError as error:
@@ -416,23 +411,23 @@ class Secrets:
 
     def numbers(self) -> list[int]:
         """Of the keys that there are files of."""
-        return [int(path.name.removeprefix("key-")) for path in key_files(self._directory)]
+        return [int(path.name.removeprefix("key-")) for path in key_files(self.directory)]
 
     def shred_unfinished(self) -> None:
         """Destroy what a process that died was writing."""
-        for path in self._directory.glob(f"*{TEMPORARY}"):
+        for path in self.directory.glob(f"*{TEMPORARY}"):
             shred(path)
 
     def path(self, number: int) -> Path:
         """Where a key is kept."""
-        return self._directory / f"key-{number:03d}"
+        return self.directory / f"key-{number:03d}"
 
     def _opened(self, what: str, path: Path) -> bytes:
         """The secret in a file that was written for this purpose."""
-        protection = self._protection
+        protection = self.protection
         if protection is None:
             raise KeyringError(
-                f"the secrets in {self._directory} are locked; open the key ring with its "
+                f"the secrets in {self.directory} are locked; open the key ring with its "
                 "passphrase or key file"
             )
         stored = _stored(path, what)

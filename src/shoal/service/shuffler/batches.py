@@ -242,7 +242,17 @@ class Batches:
         transitions: list[Transition] = []
         if rows:
             with self._database.write() as connection:
-                hopeless = {batch for row in rows for batch in _locked(connection, row, now)}
+                hopeless: set[str] = set()
+                for row in rows:
+                    ours = (batches.c.survey == row.number, ACCEPTS)
+                    # Rows are locked in the order in which finished claims lock them.
+                    order = sa.select(batches.c.id).where(*ours).order_by(batches.c.inner_key)
+                    connection.execute(order.with_for_update()).all()
+                    # A clock that was set back makes nothing older than it is.
+                    ahead = batches.update().where(*ours, batches.c.since > now)
+                    connection.execute(ahead.values(since=begun(now, row.survey.batches)))
+                    due = sa.select(batches.c.id).where(*ours, _is_hopeless(row, now))
+                    hopeless.update(connection.scalars(due))
                 dying = self._hopeless.over(hopeless if expire else ())
                 for row in rows:
                     moved = _advanced(connection, row, now, dying)
@@ -478,18 +488,6 @@ def _unopened(connection: sa.Connection, survey: int, when: str = "") -> dict[st
     query = sa.select(counters.c.name, counters.c.value).where(counters.c.survey == survey)
     values = {row.name: row.value for row in connection.execute(query)}
     return {name: values.get(name + when, 0) for name in UNOPENED}
-
-
-def _locked(connection: sa.Connection, row: SurveyRow, now: int) -> list[str]:
-    """Lock the open batches of a survey; those of them that are due to die."""
-    ours = (batches.c.survey == row.number, ACCEPTS)
-    # Rows are locked in the order in which finished claims lock them.
-    locked = sa.select(batches.c.id).where(*ours).order_by(batches.c.inner_key).with_for_update()
-    connection.execute(locked).all()
-    # A clock that was set back makes nothing older than it is.
-    since = begun(now, row.survey.batches)
-    connection.execute(batches.update().where(*ours, batches.c.since > now).values(since=since))
-    return list(connection.scalars(sa.select(batches.c.id).where(*ours, _is_hopeless(row, now))))
 
 
 def _is_hopeless(row: SurveyRow, now: int) -> sa.ColumnElement[bool]:

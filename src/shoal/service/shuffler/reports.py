@@ -209,7 +209,8 @@ class Reports:
             added = dict.fromkeys(sorted(set(group.tags)), group.extent)
             new = dialect_of(connection).add_waiting(connection, scope, added, gathered)
             group.new = len(new)
-            if repeated := group.choose(_first(group.tags, new)):
+            first = {tag: at for at, tag in reversed([*enumerate(group.tags)])}
+            if repeated := group.choose(sorted(first[tag] for tag in new)):
                 unspend(connection, row.number, hashes_of(repeated))
 
     def due(self, enough: int, waiting_time: GracePeriod[int]) -> set[tuple[int, int]]:
@@ -497,19 +498,6 @@ def _settle(connection: sa.Connection, survey: int, key: int, added: set[bytes])
     remaining, leaving = turned_over(added.union(map(bytes, before)))
     add_tags(connection, survey, key, remaining, recent_tags)
     add_tags(connection, survey, key, leaving)
-
-
-def _first(tags: Sequence[bytes], new: set[bytes]) -> Sequence[int]:
-    """The positions of new tags, each once."""
-    if len(new) == len(tags):  # nearly always
-        return range(len(tags))
-    left = set(new)
-    positions: list[int] = []
-    for position, tag in enumerate(tags):
-        if tag in left:
-            left.remove(tag)
-            positions.append(position)
-    return positions
 
 
 class _Group:
