@@ -23,7 +23,7 @@ from shoal.explain.text import up as rounded_up
 
 if TYPE_CHECKING:
     from shoal.service.analyzer.results import SurveyResults
-    from shoal.service.ops.up import Job, Local, TrialSurvey
+    from shoal.service.ops.up import Job, Local
 
 _WHAT = "The survey"
 _WHO = "Who answers"
@@ -76,19 +76,6 @@ class UpOptions(Options):
                 f"got {self.port}"
             )
 
-    def design(self) -> TrialSurvey:
-        """The survey of a new directory."""
-        from shoal.service.ops.up import trial_survey
-
-        answers = (self.categories or _ANSWERS).split(",")
-        return partial(
-            trial_survey,
-            question=self.question or _QUESTION,
-            answers=tuple(answer.strip() for answer in answers),
-            people=self.simulate or _PEOPLE,
-            **self.only(*_PROMISED),
-        )
-
 
 @command(app, COLLECT, server="shoal up")
 def up(options: UpOptions) -> None:
@@ -109,10 +96,17 @@ def up(options: UpOptions) -> None:
                 f"leave out --{name}, or choose another directory"
             )
     staying = False
+    design = partial(  # the survey of a new directory
+        local.trial_survey,
+        question=options.question or _QUESTION,
+        answers=tuple(each.strip() for each in (options.categories or _ANSWERS).split(",")),
+        people=options.simulate or _PEOPLE,
+        **options.only(*_PROMISED),
+    )
     try:
         with (
             handling(signal.default_int_handler),  # SIGTERM is as good as Ctrl-C
-            local.running(options.directory, options.design(), port=options.port) as services,
+            local.running(options.directory, design, port=options.port) as services,
         ):
             target = services.survey.batches.target
             if options.once and (options.simulate or target) < target:  # no result would come

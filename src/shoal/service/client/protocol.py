@@ -696,12 +696,20 @@ class Protocol:
         """The report in the bytes that are sent: as they are if they may have been sent before."""
         if row.sealed and row.doubt:
             return row
+        found: dict[Role, PublicKey] = {}
         try:
-            keys = yield from self._keys(route, fresh=fresh)
+            for role in ROLES:
+                key_list = yield from self._key_list(route, role, fresh=fresh)
+                with _refusing(route, role):
+                    found[role] = key_list.current(route.wire.suite, self.clock())
+            if self.settings.compare_keys:
+                for role, key in found.items():
+                    yield from self._compare(route, role, key)
         except Retry:
             if row.sealed and not fresh:
                 return row
             raise
+        keys = Keys(**found)
         named = keys.named
         if row.sealed and row.keys == named:
             return row
@@ -709,18 +717,6 @@ class Protocol:
         self.outbox.seal(row, b"".join(reports), named)
         reached("client.sealed")
         return self.outbox.row(row.id)
-
-    def _keys(self, route: Route, *, fresh: bool) -> Exchange[Keys]:
-        """Keys of both parties; ``fresh`` asks even if some are kept."""
-        keys: dict[Role, PublicKey] = {}
-        for role in ROLES:
-            key_list = yield from self._key_list(route, role, fresh=fresh)
-            with _refusing(route, role):
-                keys[role] = key_list.current(route.wire.suite, self.clock())
-        if self.settings.compare_keys:
-            for role, key in keys.items():
-                yield from self._compare(route, role, key)
-        return Keys(**keys)
 
     def _compare(self, route: Route, role: Role, key: PublicKey) -> Exchange[None]:
         for fresh in (False, True):  # what was kept here may be older than the key

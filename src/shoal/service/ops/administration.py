@@ -17,7 +17,7 @@ from shoal.service.db.surveys import Deleted
 from shoal.service.db.tokens import TokenScope
 from shoal.service.errors import NotReadyError
 from shoal.service.keyring import Keyring
-from shoal.service.ops.home import Home, check_named, opened
+from shoal.service.ops.home import Home, check_party, opened
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 from shoal.service.survey.texts import check_texts
@@ -31,7 +31,7 @@ def add_survey(survey: Survey, home: Home) -> bool:
     """Let a party collect for a survey that names it; whether it did not know it before."""
     check_texts(survey)
     keyring = Keyring.open(home.keys, protection=None)
-    check_named(survey, keyring)
+    check_party([survey], keyring, survey.not_before)
     if survey.suite not in keyring.suites:
         raise RefusedError(
             f"reports of the survey are sealed with {survey.suite}, and the {home.role} has keys "

@@ -172,16 +172,11 @@ def opened(
 def check_party(surveys: Iterable[Survey], keyring: Keyring, now: int) -> None:
     """Refuse keys that a survey which is not over does not name: nothing would open with them."""
     for survey in surveys:
-        if now <= survey.not_after + survey.batches.max_age + keyring.schedule.expired:
-            check_named(survey, keyring)
-
-
-def check_named(survey: Survey, keyring: Keyring) -> None:
-    """Refuse keys that a survey does not name."""
-    party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
-    if party.fingerprint != keyring.fingerprint:
-        raise RefusedError(
-            f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these keys "
-            f"are {keyring.fingerprint}; make the survey with the fingerprint that shoal keys show "
-            "prints, or restore the keys that it was made for"
-        )
+        party = survey.shuffler if keyring.role == "shuffler" else survey.analyzer
+        over = now > survey.not_after + survey.batches.max_age + keyring.schedule.expired
+        if party.fingerprint != keyring.fingerprint and not over:
+            raise RefusedError(
+                f"the survey names the {keyring.role} with fingerprint {party.fingerprint}, these "
+                f"keys are {keyring.fingerprint}; make the survey with the fingerprint that shoal "
+                "keys show prints, or restore the keys that it was made for"
+            )

@@ -302,11 +302,11 @@ class Local:
     children: Children
 
     def wait_until_ready(self) -> None:
-        """Return when all of them are up, and people can have the keys of both parties.
+        """Return when both parties answer, and people can have the keys of both.
 
-        The shuffler is not asked for its copy of the analyzer's before there is one.
+        The shuffler is not asked for its copy of the analyzer's before a worker has fetched it.
         """
-        urls = [f"{place}/readyz" for place in self.metrics.values()]
+        urls = [f"{each.url}/healthz" for each in (self.survey.shuffler, self.survey.analyzer)]
         with ExitStack() as stack:
             client = stack.enter_context(httpx.Client(timeout=_TIMEOUT, trust_env=False))
             database = stack.enter_context(closing(self.embedded.home("shuffler").database()))
