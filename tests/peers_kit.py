@@ -15,7 +15,7 @@ import numpy as np
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.sealing import Envelope, KeyPair, NotOpenableError
 from shoal.sealing.envelope import pad, unpad
-from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency
+from shoal.service.peers import Conditions, Directory, PeerSurvey, adjacency, run_peers
 from shoal.service.peers.machine import Task
 
 
@@ -83,3 +83,15 @@ def swarm(graph, *, randomizer=None, survey=None, seed=0, values=None):
 
 def counts(batch, n):
     return np.bincount(batch.messages, minlength=n)
+
+
+def walked(n, survey, *, values=None, randomizer=None, graph=None, tap=None, **conditions):
+    """A run in memory, unless another transport is named: everybody tells their own number."""
+    return run_peers(
+        np.arange(n) if values is None else values,
+        randomizer=randomizer or telling(n),
+        graph=circulant(n) if graph is None else graph,
+        survey=survey,
+        conditions=Conditions(**{"transport": "memory"} | conditions),
+        tap=tap,
+    )

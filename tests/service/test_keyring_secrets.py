@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -44,7 +45,20 @@ def place(tmp_path):
 
 @pytest.fixture
 def ring(place, clock):
-    return Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+    return made(place, clock)
+
+
+NONE = Protection.none()
+
+
+def made(place, clock, protection=NONE, role="shuffler", **options):
+    """A new ring."""
+    return Keyring.create(place, role=role, protection=protection, clock=clock, **options)
+
+
+def opened(place, clock, protection=NONE, **options):
+    """The ring that is there."""
+    return Keyring.open(place, protection=protection, clock=clock, **options)
 
 
 def guarded(text="correct horse"):
@@ -63,11 +77,11 @@ def current(ring, clock, suite=SUITES[0]):
 
 
 def test_a_new_ring_is_ready(place, clock):
-    ring = Keyring.create(place, role="analyzer", protection=guarded(), suites=SUITES, clock=clock)
+    ring = made(place, clock, guarded(), "analyzer", suites=SUITES)
     kind = Envelope(survey=SurveyId(bytes(32)), role="inner", capacity=4, suite=SUITES[1])
     key = current(ring, clock, SUITES[1])
     assert kind.open(kind.seal(b"blue", key), ring.pair(key.number)) == b"blue"
-    again = Keyring.open(place, protection=guarded(), clock=clock)
+    again = opened(place, clock, guarded())
     assert again.fingerprint == ring.fingerprint
     assert again.role == "analyzer"
     assert again.list() == ring.list()
@@ -86,7 +100,7 @@ def test_directories_around_a_new_ring_are_its_owners_too(tmp_path, clock):
     before = os.umask(0o022)
     try:
         place = tmp_path / "parties" / "shuffler" / "keys"
-        Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
+        made(place, clock)
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (place, *place.parents[:3])]
@@ -99,7 +113,7 @@ def test_wider_permissions_are_refused_with_advice(place, ring, clock, name):
     path = place / name
     path.chmod(path.stat().st_mode | 0o040)
     with pytest.raises(KeyringError, match=r"chmod [67]00"):
-        Keyring.open(place, protection=Protection.none(), clock=clock).pair(0)
+        opened(place, clock).pair(0)
 
 
 @pytest.mark.parametrize(
@@ -131,48 +145,46 @@ def test_a_credential_that_systemd_hands_over_is_private(
 
 
 def test_secrets_are_not_on_the_disk(place, clock):
-    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    ring = made(place, clock, guarded())
     secrets = [ring.pair(0).raw, ring._secrets.identity().raw]
     stored = b"".join(path.read_bytes() for path in place.iterdir())
     for secret in secrets:
         assert secret not in stored
         assert secret.hex().encode() not in stored
-    plain = Keyring.create(
-        place.with_name("plain"), role="shuffler", protection=Protection.none(), clock=clock
-    )
+    plain = made(place.with_name("plain"), clock)
     found = (plain.directory / "key-000").read_bytes()
     assert plain.pair(0).raw.hex().encode() in found
 
 
 def test_the_wrong_passphrase_opens_nothing(place, clock):
-    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    made(place, clock, guarded())
     with pytest.raises(KeyringError, match="not its passphrase"):
-        Keyring.open(place, protection=guarded("correct house"), clock=clock)
+        opened(place, clock, guarded("correct house"))
     with pytest.raises(KeyringError, match="protected by passphrase, and none was given"):
-        Keyring.open(place, protection=Protection.none(), clock=clock)
+        opened(place, clock)
     (place / "identity").unlink()  # kept elsewhere: a key's secret tells as well
     with pytest.raises(KeyringError, match="not its passphrase"):
-        Keyring.open(place, protection=guarded("correct house"), clock=clock)
+        opened(place, clock, guarded("correct house"))
 
 
 def test_scrypt_is_as_costly_as_its_file_says(place, clock):
-    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    made(place, clock, guarded())
     stored = json.loads((place / "identity").read_bytes())
     assert stored["scrypt"]["n"] == 1 << LOWEST_COST
     # Made with the default cost, what was written with another still opens, and new files follow.
-    ring = Keyring.open(place, protection=Protection.passphrase("correct horse"), clock=clock)
+    ring = opened(place, clock, Protection.passphrase("correct horse"))
     ring.rotate()
     assert json.loads((place / "key-001").read_bytes())["scrypt"] == stored["scrypt"]
 
 
 @pytest.mark.parametrize("n", [1, 1 << 30, 3000, "x", None])
 def test_other_costs_are_not_even_tried(place, clock, n):
-    Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    made(place, clock, guarded())
     stored = json.loads((place / "identity").read_bytes())
     stored["scrypt"]["n"] = n
     secrets.write_private(place / "identity", json.dumps(stored, separators=(",", ":")).encode())
     with pytest.raises(DamagedKeyringError):
-        Keyring.open(place, protection=guarded(), clock=clock)
+        opened(place, clock, guarded())
 
 
 def test_a_key_file_opens_what_it_closed(place, clock, tmp_path):
@@ -180,10 +192,10 @@ def test_a_key_file_opens_what_it_closed(place, clock, tmp_path):
     secrets.write_private(first, bytes(range(32)))
     secrets.write_private(second, bytes(range(1, 33)))
     secrets.write_private(short, bytes(31))
-    Keyring.create(place, role="shuffler", protection=Protection.key_file(first), clock=clock)
-    assert Keyring.open(place, protection=Protection.key_file(first), clock=clock).pair(0)
+    made(place, clock, Protection.key_file(first))
+    assert opened(place, clock, Protection.key_file(first)).pair(0)
     with pytest.raises(KeyringError, match="not its key file"):
-        Keyring.open(place, protection=Protection.key_file(second), clock=clock)
+        opened(place, clock, Protection.key_file(second))
     with pytest.raises(InvalidArgumentError, match="at least 32"):
         Protection.key_file(short)
     first.chmod(0o644)
@@ -192,12 +204,12 @@ def test_a_key_file_opens_what_it_closed(place, clock, tmp_path):
 
 
 def test_secrets_do_not_stand_in_for_each_other(place, clock):
-    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    ring = made(place, clock, guarded())
     ring.rotate()
     clock.advance(HOUR)
     content = (place / "key-000").read_bytes()
     secrets.write_private(place / "key-001", content)
-    fresh = Keyring.open(place, protection=guarded(), clock=clock)
+    fresh = opened(place, clock, guarded())
     with pytest.raises(DamagedKeyringError, match="holds key 0"):
         fresh.pair(1)
     secrets.write_private(place / "key-001", content.replace(b"key 0", b"key 1"))
@@ -206,30 +218,28 @@ def test_secrets_do_not_stand_in_for_each_other(place, clock):
 
 
 def test_another_rings_secret_is_not_the_one_in_the_list(ring, place, clock, tmp_path):
-    other = Keyring.create(
-        tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
-    )
+    other = made(tmp_path / "other", clock)
     secrets.write_private(place / "key-000", (other.directory / "key-000").read_bytes())
     with pytest.raises(DamagedKeyringError, match="not the one in the list"):
         ring.pair(0)
 
 
 def test_bad_arguments(place, clock):
-    with pytest.raises(InvalidArgumentError):
-        Keyring.create(place, role="collector", protection=guarded(), clock=clock)
-    with pytest.raises(InvalidArgumentError):
-        Keyring.create(place, role="shuffler", protection=guarded(), suites=["rot13"], clock=clock)
-    with pytest.raises(InvalidArgumentError):
-        Protection.passphrase("")
-    with pytest.raises(InvalidArgumentError):
-        Protection.passphrase("x", cost=9)
+    for wrong in (
+        partial(made, place, clock, guarded(), "collector"),
+        partial(made, place, clock, guarded(), suites=["rot13"]),
+        partial(Protection.passphrase, ""),
+        partial(Protection.passphrase, "x", cost=9),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            wrong()
     with pytest.raises(KeyringError, match="shoal keys new"):
         Keyring.open(place, protection=None)
     assert not place.exists()
     place.mkdir()
     (place / "note").write_text("mine")
     with pytest.raises(KeyringError, match="not empty"):
-        Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+        made(place, clock, guarded())
     assert sorted(path.name for path in place.parent.iterdir()) == ["keys"]
 
 
@@ -238,7 +248,7 @@ def test_the_list_is_the_same_bytes_until_something_changes(ring, place, clock):
     for _ in range(6):
         clock.advance(DAY)
         ring.tick()
-        other = Keyring.open(place, protection=None, clock=clock)
+        other = opened(place, clock, None)
         assert ring.list().to_bytes() == other.list().to_bytes() == first
     clock.advance(DAY)  # half of its fourteen days
     ring.tick()
@@ -332,15 +342,8 @@ def test_pending_and_unknown_keys_open_nothing(ring, clock):
 
 
 def test_a_full_ring_is_not_written_again_and_again(place, clock, tmp_path):
-    first = Keyring.create(place, role="shuffler", protection=Protection.none(), clock=clock)
-    last = Keyring.create(
-        tmp_path / "last",
-        role="shuffler",
-        protection=Protection.none(),
-        clock=clock,
-        identity=first.directory / "identity",
-        first_number=255,
-    )
+    first = made(place, clock)
+    last = made(tmp_path / "last", clock, identity=first.directory / "identity", first_number=255)
     assert last.numbers_left == 0
     clock.advance(30 * DAY - HOUR)
     last.tick()
@@ -356,9 +359,7 @@ def test_a_full_ring_is_not_written_again_and_again(place, clock, tmp_path):
 
 
 def test_a_suite_must_be_named_where_there_are_two(place, clock):
-    ring = Keyring.create(
-        place, role="shuffler", protection=Protection.none(), suites=SUITES, clock=clock
-    )
+    ring = made(place, clock, suites=SUITES)
     with pytest.raises(InvalidArgumentError, match="suite"):
         ring.rotate()
     planned = ring.planned_rotations()
@@ -396,7 +397,7 @@ def test_a_retired_key_has_all_of_its_time(ring, clock):
 
 
 def test_a_locked_ring_tells_and_opens_nothing(ring, place, clock):
-    front = Keyring.open(place, protection=None, clock=clock)
+    front = opened(place, clock, None)
     assert front.list() == ring.list()
     assert front.accepts(0)
     with pytest.raises(KeyringError, match="locked"):
@@ -413,7 +414,7 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
     away = tmp_path / "identity"
     (place / "identity").rename(away)
     signed = ring.list().to_bytes()
-    worker = Keyring.open(place, protection=Protection.none(), clock=clock)
+    worker = opened(place, clock)
     with pytest.raises(KeyringError, match="--identity"):
         worker.rotate()
     with pytest.raises(KeyringError, match="no identity"):
@@ -421,7 +422,7 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
     clock.advance(8 * DAY)
     worker.tick()
     assert worker.list().to_bytes() == signed
-    visit = Keyring.open(place, protection=Protection.none(), clock=clock, identity=away)
+    visit = opened(place, clock, identity=away)
     assert visit.rotate().number == 1
     assert current(worker, clock).number == 0
     for _ in range(15):
@@ -432,23 +433,16 @@ def test_an_identity_kept_elsewhere(ring, place, clock, tmp_path):
     assert not (place / "key-000").exists()
     visit.tick()  # and now the list says so
     assert states(worker) == {1: ACTIVE}
-    other = Keyring.create(
-        tmp_path / "other", role="shuffler", protection=Protection.none(), clock=clock
-    )
+    other = made(tmp_path / "other", clock)
     with pytest.raises(DamagedKeyringError, match="another key ring"):
-        Keyring.open(
-            place,
-            protection=Protection.none(),
-            clock=clock,
-            identity=other.directory / "identity",
-        )
+        opened(place, clock, identity=other.directory / "identity")
 
 
 def test_secrets_that_are_lost_are_known_without_opening_any(place, clock):
-    ring = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    ring = made(place, clock, guarded())
     for _ in range(4):
         ring.rotate()
-    locked = Keyring.open(place, protection=None, clock=clock)
+    locked = opened(place, clock, None)
     assert locked.lacking() == {}
     (place / "key-001").unlink()
     (place / "key-002").write_bytes(b"")
@@ -471,25 +465,18 @@ def test_a_lost_secret_does_not_lock_the_others_up(ring, place, clock, tmp_path)
     ring.rotate()
     (place / "identity").rename(tmp_path / "identity")
     (place / "key-001").write_bytes(b"")
-    assert Keyring.open(place, protection=Protection.none(), clock=clock).pair(0)
+    assert opened(place, clock).pair(0)
     (place / "key-000").write_bytes(b"")
     with pytest.raises(KeyringError):
-        Keyring.open(place, protection=Protection.none(), clock=clock)
+        opened(place, clock)
 
 
 def test_what_is_left_of_a_lost_ring_goes_on(place, clock, tmp_path):
-    lost = Keyring.create(place, role="shuffler", protection=guarded(), clock=clock)
+    lost = made(place, clock, guarded())
     lost.rotate()
     kept = tmp_path / "identity"
     (place / "identity").rename(kept)
-    heir = Keyring.create(
-        tmp_path / "heir",
-        role="shuffler",
-        protection=guarded(),
-        clock=clock,
-        identity=kept,
-        first_number=2,
-    )
+    heir = made(tmp_path / "heir", clock, guarded(), identity=kept, first_number=2)
     assert heir.fingerprint == lost.fingerprint
     assert current(heir, clock).number == 2
     assert heir.rotate().number == 3
@@ -557,9 +544,7 @@ def test_processes_that_rotate_at_once_make_different_keys(ring, together):
 def succeeded(place, clock):
     """A ring whose first key is expired, and the second in use."""
     schedule = Schedule(believed=10**9)
-    ring = Keyring.create(
-        place, role="shuffler", protection=Protection.none(), clock=clock, schedule=schedule
-    )
+    ring = made(place, clock, schedule=schedule)
     ring.rotate()
     clock.advance(HOUR)
     ring.tick()
@@ -633,7 +618,7 @@ def test_dying_while_rotating_loses_no_secret_and_no_number(ring, place, clock, 
     kept = moment != "before-key-001"
     assert (place / "key-001").exists() is kept
     written = (place / "key-001").read_bytes() if kept else None
-    survivor = Keyring.open(place, protection=Protection.none(), clock=clock)
+    survivor = opened(place, clock)
     assert survivor.list().to_bytes() == before
     assert survivor.rotate().number == 1  # the same, finished
     if kept:

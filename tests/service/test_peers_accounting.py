@@ -12,7 +12,7 @@ from scipy import stats
 
 import shoal
 from network_graphs import connected_graphs, windmill
-from peers_kit import free_sealing
+from peers_kit import free_sealing, walked
 from shoal.network.generators import barabasi_albert, complete, random_regular
 from shoal.network.graph import Graph
 from shoal.service.peers import Conditions, PeerSurvey, run_peers
@@ -127,17 +127,12 @@ def test_peers_wait_as_often_as_walks_are_crowded(monkeypatch):
     graph, survey, runs = windmill(4), PeerSurvey(rounds=3, cover=2, submission_rounds=1), 200
     waited = 0
     for seed in range(runs):
-        ran = run_peers(
-            np.zeros(graph.n, dtype=int),
-            randomizer=shoal.RandomizedResponse(k=2, epsilon=1.0),
-            graph=graph,
-            survey=survey,
-            conditions=Conditions(transport="memory", seed=seed),
-        )
+        who = {"randomizer": shoal.RandomizedResponse(k=2, epsilon=1.0), "graph": graph}
+        ran = walked(graph.n, survey, **who, values=np.zeros(graph.n, dtype=int), seed=seed)
         waited += ran.moves < graph.n * survey.rounds
-    walked = crowded_runs(graph, survey, runs=40_000)
-    assert at_least(waited, runs) < at_most(walked, 40_000)
-    assert at_least(walked, 40_000) < at_most(waited, runs)
+    free = crowded_runs(graph, survey, runs=40_000)
+    assert at_least(waited, runs) < at_most(free, 40_000)
+    assert at_least(free, 40_000) < at_most(waited, runs)
     assert 0.01 < at_least(waited, runs) < crowding(graph, survey)
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peers_kit import circulant, counts, free_sealing, swarm, telling
+from peers_kit import circulant, counts, free_sealing, swarm, telling, walked
 from shoal.mechanisms.bits import UnaryEncoding
 from shoal.mechanisms.hashing import LocalHashing
 from shoal.randomness import simulated
-from shoal.service.peers import Collector, Conditions, MemoryNetwork, PeerSurvey, run_peers
+from shoal.service.peers import Collector, MemoryNetwork, PeerSurvey
 from shoal.service.peers.machine import wrap
 from shoal.service.peers.survey import SERVER, Frame, Kind, Link
 
@@ -103,12 +103,8 @@ def test_holders_follow_the_stationary_law(monkeypatch):
     degrees = np.array([len(row) for row in graph])
     loads = np.zeros(6)
     for seed in range(60):
-        conditions = Conditions(offline=0.3, seed=seed, transport="memory")
         survey = PeerSurvey(rounds=40, submission_rounds=1)
-        run = run_peers(
-            np.arange(6), randomizer=telling(6), graph=graph, survey=survey, conditions=conditions
-        )
-        loads += run.loads
+        loads += walked(6, survey, graph=graph, offline=0.3, seed=seed).loads
     expected = loads.sum() * degrees / degrees.sum()
     assert loads.sum() == 360
     assert ((loads - expected) ** 2 / expected).sum() < 40  # 1.5e-7
@@ -245,14 +241,7 @@ def test_the_killed_cost_what_they_held(monkeypatch):
     n = 30
     survey = PeerSurvey(rounds=8)
     for seed in range(5):
-        conditions = Conditions(transport="memory", seed=seed, killed={3: [0, 1], 5: [2, 9, 17]})
-        run = run_peers(
-            np.arange(n),
-            randomizer=telling(n),
-            graph=circulant(n),
-            survey=survey,
-            conditions=conditions,
-        )
+        run = walked(n, survey, seed=seed, killed={3: [0, 1], 5: [2, 9, 17]})
         assert 0 < run.killed < n
         assert run.arrived == n - run.killed
         assert counts(run.batch, n).max() == 1
@@ -274,14 +263,8 @@ def test_no_link_carries_plaintext_or_the_same_bytes_twice():
     spying = Spying(k=randomizer.k, epsilon=randomizer.epsilon)
     for survey in SURVEYS.values():
         frames = []
-        run_peers(
-            np.arange(n) % 5,
-            randomizer=spying,
-            graph=circulant(n, 2),
-            survey=survey,
-            conditions=Conditions(transport="memory", offline=0.2),
-            tap=lambda sender, to, frame, kept=frames: kept.append((sender, to, frame)),
-        )
+        who = {"values": np.arange(n) % 5, "randomizer": spying, "graph": circulant(n, 2)}
+        walked(n, survey, **who, offline=0.2, tap=lambda *seen, kept=frames: kept.append(seen))
         hops = [frame for sender, to, frame in frames if SERVER not in (sender, to)]
         submissions = [frame for sender, to, frame in frames if SERVER in (sender, to)]
         assert len({len(frame) for frame in hops}) == 1
@@ -365,13 +348,7 @@ def test_staying_is_a_step_where_one_is_ones_own_neighbour():
 def test_single_submission_is_one_each_with_dummies():
     n = 40
     survey = PeerSurvey(rounds=10, submit="single", default=7, submission_rounds=3)
-    run = run_peers(
-        np.full(n, 3),
-        randomizer=telling(n),
-        graph=circulant(n),
-        survey=survey,
-        conditions=Conditions(transport="memory", seed=1),
-    )
+    run = walked(n, survey, values=np.full(n, 3), seed=1)
     empty = sum(load == 0 for load in run.loads)
     assert 5 < empty < 30
     assert run.arrived == n
@@ -516,12 +493,6 @@ def test_reports_without_a_message_are_left_out_and_counted():
 )
 def test_any_randomizer_with_one_message_can_walk(randomizer):
     n = 20
-    run = run_peers(
-        np.arange(n) % 4,
-        randomizer=randomizer,
-        graph=circulant(n),
-        survey=PeerSurvey(rounds=3),
-        conditions=Conditions(transport="memory"),
-    )
+    run = walked(n, PeerSurvey(rounds=3), values=np.arange(n) % 4, randomizer=randomizer)
     assert run.arrived == n
     assert randomizer.estimate(run.batch).frequencies.shape == (20,)

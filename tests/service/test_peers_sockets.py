@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peers_kit import circulant, counts, telling
+from peers_kit import circulant, counts, telling, walked
 from shoal.errors import InvalidArgumentError
 from shoal.sealing import KeyPair, MalformedError
-from shoal.service.peers import Conditions, Directory, PeerSurvey, run_peers
+from shoal.service.peers import Conditions, Directory, PeerSurvey
 from shoal.service.peers.machine import Send, Task
 from shoal.service.peers.run import Run
 from shoal.service.peers.sockets import (
@@ -29,16 +30,7 @@ from shoal.service.peers.sockets import (
 )
 from shoal.service.peers.survey import SERVER, Step, adjacency
 
-
-def run(n, survey, *, tap=None, **conditions):
-    return run_peers(
-        np.arange(n),
-        randomizer=telling(n),
-        graph=circulant(n),
-        survey=survey,
-        conditions=Conditions(**conditions),
-        tap=tap,
-    )
+run = partial(walked, transport="sockets")
 
 
 def test_many_peers_on_sockets():
@@ -143,13 +135,7 @@ def test_a_process_that_dies_takes_its_own_reports_only():
 
 def test_an_error_in_another_process_is_raised_here():
     with pytest.raises(InvalidArgumentError, match="answers 0"):
-        run_peers(
-            [0, 1, 99, 1],
-            randomizer=telling(4),
-            graph=circulant(4, 1),
-            survey=PeerSurvey(rounds=1),
-            conditions=Conditions(processes=2),
-        )
+        run(4, PeerSurvey(rounds=1), values=[0, 1, 99, 1], graph=circulant(4, 1), processes=2)
 
 
 class Failing:
@@ -558,6 +544,6 @@ def test_it_runs_where_an_event_loop_runs_already():
 def test_arguments_are_checked():
     survey = PeerSurvey(rounds=2)
     with pytest.raises(InvalidArgumentError, match="one for each node"):
-        run_peers([0, 1], randomizer=telling(3), graph=circulant(3, 1), survey=survey)
+        run(3, survey, values=[0, 1], graph=circulant(3, 1))
     with pytest.raises(InvalidArgumentError, match="tap"):
         run(4, survey, processes=2, tap=lambda *_: None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from peers_kit import circulant, counts, free_sealing, telling
+from peers_kit import counts, free_sealing, telling, walked
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.service.peers import Conditions, PeerSurvey, run_peers
+from shoal.service.peers import PeerSurvey
 
 PEOPLE = 100
 RUNS = 20
@@ -16,14 +16,9 @@ RR = RandomizedResponse(k=4, epsilon=2.0)
 SURVEY = PeerSurvey(rounds=16, submission_rounds=4)
 
 
-def run(seed, *, survey=SURVEY, offline=0.2, randomizer=RR, values=VALUES):
-    return run_peers(
-        values,
-        randomizer=randomizer,
-        graph=circulant(PEOPLE),
-        survey=survey,
-        conditions=Conditions(offline=offline, seed=seed, transport="memory"),
-    )
+def run(seed, *, survey=SURVEY, randomizer=RR, values=VALUES):
+    who = {"randomizer": randomizer, "values": values}
+    return walked(PEOPLE, survey, **who, offline=0.2, seed=seed)
 
 
 @pytest.fixture(scope="module")

@@ -141,45 +141,34 @@ def test_whoever_disagrees_on_anything_opens_nothing():
     assert base.wire(RR, directory()).survey == PeerSurvey(rounds=5).wire(RR, directory()).survey
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"rounds": 0}, "rounds"),
-        ({"rounds": 3, "cover": -1}, "cover"),
-        ({"rounds": 3, "mode": "mix"}, "mode"),
-        ({"rounds": 3, "submit": "some"}, "submit"),
-        ({"rounds": 3, "submission_rounds": 0}, "submission_rounds"),
-        ({"rounds": 3, "hops": 2}, "hops"),
-        ({"rounds": 3, "mode": "onion", "hops": 4}, "hops"),
-        ({"rounds": 3, "mode": "onion", "hops": 0}, "hops"),
-    ],
-)
-def test_settings_are_checked(settings, named):
-    with pytest.raises(InvalidArgumentError) as caught:
-        PeerSurvey(**settings)
-    assert caught.value.name == named
+def wire(layers):
+    return Wire(survey=SURVEY, message_bytes=1, layers=layers)
 
 
 @pytest.mark.parametrize(
-    ("conditions", "named"),
+    ("kind", "arguments", "named"),
     [
-        ({"offline": 1.0}, "offline"),
-        ({"processes": 0}, "processes"),
-        ({"processes": 2, "transport": "memory"}, "processes"),
-        ({"transport": "pigeons"}, "transport"),
-        ({"deadline": 0}, "deadline"),
-        ({"seed": -1}, "seed"),
+        (PeerSurvey, {"rounds": 0}, "rounds"),
+        (PeerSurvey, {"rounds": 3, "cover": -1}, "cover"),
+        (PeerSurvey, {"rounds": 3, "mode": "mix"}, "mode"),
+        (PeerSurvey, {"rounds": 3, "submit": "some"}, "submit"),
+        (PeerSurvey, {"rounds": 3, "submission_rounds": 0}, "submission_rounds"),
+        (PeerSurvey, {"rounds": 3, "hops": 2}, "hops"),
+        (PeerSurvey, {"rounds": 3, "mode": "onion", "hops": 4}, "hops"),
+        (PeerSurvey, {"rounds": 3, "mode": "onion", "hops": 0}, "hops"),
+        (Conditions, {"offline": 1.0}, "offline"),
+        (Conditions, {"processes": 0}, "processes"),
+        (Conditions, {"processes": 2, "transport": "memory"}, "processes"),
+        (Conditions, {"transport": "pigeons"}, "transport"),
+        (Conditions, {"deadline": 0}, "deadline"),
+        (Conditions, {"seed": -1}, "seed"),
+        (wire, {"layers": 2000}, "hops"),  # a path must fit a frame
     ],
 )
-def test_conditions_are_checked(conditions, named):
+def test_settings_are_checked(kind, arguments, named):
     with pytest.raises(InvalidArgumentError) as caught:
-        Conditions(**conditions)
+        kind(**arguments)
     assert caught.value.name == named
-
-
-def test_a_path_must_fit_a_frame():
-    with pytest.raises(InvalidArgumentError, match="hops"):
-        Wire(survey=SURVEY, message_bytes=1, layers=2000)
 
 
 def test_graphs_come_as_lists_or_as_compressed_rows():
