@@ -67,11 +67,10 @@ class ProcessOptions(BareOptions):
         from shoal.service.http.limits import Limits
         from shoal.service.http.server import allow_many_files
         from shoal.service.ops import logs
-        from shoal.service.ops.home import Home, refuse_both
+        from shoal.service.ops.home import Home
         from shoal.service.ops.processes import Settings, follow_parent
         from shoal.service.shuffler.worker import Pace
 
-        refuse_both(self.directory)
         home = Home(directory=self.directory, role=role, store=self.store)
         home.keyring(None)
         more: dict[str, Any] = {}

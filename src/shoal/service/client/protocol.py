@@ -729,17 +729,24 @@ class Protocol:
     def _key_list(
         self, route: Route, role: Role, *, fresh: bool, compared: bool = False
     ) -> Exchange[KeyList]:
+        """A party's list; both are at the shuffler, who shows everybody the same.
+
+        Or, ``compared``, at the analyzer, for those who do not mind that it sees them ask.
+        """
         fingerprint = route.party(role).fingerprint
         # One place for all surveys of two parties.
-        place = f"{role} at {route.shuffler.url}"
+        shown = "keys" if role == "shuffler" else f"surveys/{route.survey}/keys/analyzer"
+        place, url = f"{role} at {route.shuffler.url}", f"{route.shuffler.url}/v1/{shown}"
         if compared:
+            shown = "keys" if role == "analyzer" else f"keys/shuffler?fingerprint={fingerprint}"
             place = f"{role} at {route.analyzer.url} (compared)"
+            url = f"{route.analyzer.url}/v1/{shown}"
         document = self.outbox.key_list(place, fingerprint, self.clock())
         until = None
         if document is None or fresh:
             failure = f"the keys of the {role} cannot be fetched"
             try:
-                response: Response = yield Request(key_list_url(route, role, compared=compared))
+                response: Response = yield Request(url)
             except NoResponse as silence:
                 raise Retry(f"{failure}: {silence.reason}", unsent=True) from silence
             if response.status != 200:
@@ -836,20 +843,6 @@ def _check_id(survey: SurveyId, wanted: SurveyId) -> None:
     if survey != wanted:
         reason = f"this is survey {survey}, not {wanted}"
         raise SurveyRefusedError(reason, "it was changed, or it is another survey")
-
-
-def key_list_url(route: Route, role: Role, *, compared: bool = False) -> str:
-    """Where both parties' lists are: at the shuffler, who shows everybody the same.
-
-    Or, ``compared``, at the analyzer, for those who do not mind that it sees them ask.
-    """
-    if compared and role == "analyzer":
-        return f"{route.analyzer.url}/v1/keys"
-    if compared:
-        return f"{route.analyzer.url}/v1/keys/shuffler?fingerprint={route.shuffler.fingerprint}"
-    if role == "shuffler":
-        return f"{route.shuffler.url}/v1/keys"
-    return f"{route.shuffler.url}/v1/surveys/{route.survey}/keys/analyzer"
 
 
 @contextmanager

@@ -507,7 +507,9 @@ class Keyring:
         now, needed = self._clock(), keep if callable(keep) else lambda: keep
         strays = set(self._secrets.numbers()) - ring.alive
         states = [key.state for key in ring.keys]
-        looked = [key.state for key in rotation.passed(ring, now, needed()).keys]
+        looked = [key.state for key in rotation.passed(ring, now).keys]
+        if KeyState.DELETED in looked:  # only then does it matter who needs a key
+            looked = [key.state for key in rotation.passed(ring, now, needed()).keys]
         remembered = 0 <= now - ring.looked < min(HOUR, ring.schedule.believed)
         due = (  # a look would change a state, or is worth remembering, or a secret is left over
             looked != states

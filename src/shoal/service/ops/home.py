@@ -97,6 +97,8 @@ class Home:
         A directory that is the other party's, or cannot be worked in, is refused.
         """
         self.check()
+        if not self.keys.exists():
+            refuse_both(self.directory)
         ring = Keyring.open(self.keys, clock=clock, protection=protection, identity=identity)
         if ring.role != self.role:
             why = f"it is the directory of the {ring.role}, not of the {self.role}"
