@@ -12,6 +12,7 @@ from shoal import randomness
 from shoal.mechanisms.estimators import expected_largest
 from shoal.planning import Plan, required_epsilon_for, required_n_for
 from shoal.planning.errors import central
+from shoal.planning.plans import Budget
 from shoal.values import Batch
 
 STORED = json.dumps(
@@ -134,22 +135,51 @@ def test_the_recommendation_is_as_good_as_the_best_and_as_good_as_it_says(case, 
             assert mine <= theirs * (1 + close)
 
 
+SEVERAL = (shoal.Choice("c", 5), shoal.Choices("m", ["a", "b"]), shoal.Scale("s", 1, 5))
+
+
 @pytest.mark.parametrize(
-    "asked", [shoal.Number("x", 0.0, 5.0), shoal.Vector("v", 10), shoal.Choice("c", 20)]
+    ("asked", "each"),
+    [
+        (shoal.Number("x", 0.0, 5.0), False),
+        (shoal.Vector("v", 10), False),
+        (shoal.Choice("c", 20), False),
+        (shoal.Scale("s", 1, 5).by("g", ["a", "b"]), False),
+        (SEVERAL, False),
+        (SEVERAL, True),
+    ],
 )
-def test_every_kind_of_plan_survives_the_disk(tmp_path, asked):
-    plan = shoal.plan(asked, epsilon=1, n=10_000)
+def test_a_plan_is_the_same_on_the_disk(tmp_path, asked, each):
+    plan = shoal.plan(asked, epsilon=1, n=10_000, limits=shoal.Limits(each=each))
     plan.save(tmp_path / "plan.json")
     again = shoal.Plan.load(tmp_path / "plan.json")
-    assert [each.randomizer for each in again.options] == [each.randomizer for each in plan.options]
+    assert again.to_dict() == plan.to_dict()
+    assert (again.questions, again.n, again.budget) == (plan.questions, plan.n, plan.budget)
+    assert again.guarantee.epsilon == plan.guarantee.epsilon
+
+
+def test_a_saved_plan_of_a_scale_by_groups_keeps_the_means(tmp_path):
+    plan = shoal.plan(shoal.Scale("s", 1, 5).by("g", ["a", "b"]), epsilon=8, n=2_000)
+    plan.save(tmp_path / "plan.json")
+    rows = {"s": [1, 5] * 1_000, "g": ["a", "b"] * 1_000}
+    (found,) = shoal.run(rows, plan=shoal.Plan.load(tmp_path / "plan.json")).columns
+    means = {each.label: each.mean for each in found.means}
+    assert means["a"] == pytest.approx(1, abs=0.2)
+    assert means["b"] == pytest.approx(5, abs=0.2)
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_a_plan_of_several_reports_is_the_same_on_the_disk(tmp_path, each):
-    asked = [shoal.Choice("c", 5), shoal.Choices("m", ["a", "b"]), shoal.Scale("s", 1, 5)]
-    plan = shoal.plan(asked, epsilon=1, n=10_000, limits=shoal.Limits(each=each))
-    plan.save(tmp_path / "plan.json")
-    assert shoal.Plan.load(tmp_path / "plan.json").to_dict() == plan.to_dict()
+def test_parts_of_a_budget_spend_it(each):
+    """Parts of their own add up; those that compose do so by their squares, as Gaussian noise."""
+    budget = Budget(epsilon=1.2, delta=3e-6, limits=shoal.Limits(each=each))
+    weights = (1.0, 2.0, 2.0)
+    parts = [budget.part(weight, weights) for weight in weights]
+    epsilons = np.array([part.epsilon for part in parts])
+    spent = epsilons.sum() if each else math.sqrt(epsilons @ epsilons)
+    assert spent == pytest.approx(1.2)
+    assert epsilons / epsilons[0] == pytest.approx(weights)
+    assert [part.delta for part in parts] == pytest.approx([1e-6] * 3)
+    assert {(part.limits, part.crowd) for part in parts} == {(budget.limits, budget.crowd)}
 
 
 def test_asking_fewer_people_is_never_more_accurate():
@@ -159,17 +189,6 @@ def test_asking_fewer_people_is_never_more_accurate():
     # Sampling alone: a tenth of the people, every count scaled up by ten.
     sampling = math.sqrt(10**5 * 9 * (1 - 1 / 20))
     assert tenth.recommended.errors.l2 >= sampling
-
-
-def test_a_plan_survives_the_disk(tmp_path):
-    plan = planned(50, 10**5)
-    plan.save(tmp_path / "plan.json")
-    again = shoal.Plan.load(tmp_path / "plan.json")
-    assert again.randomizer == plan.randomizer
-    assert (again.questions, again.n, again.budget) == (plan.questions, plan.n, plan.budget)
-    assert again.guarantee.epsilon == plan.guarantee.epsilon
-    stored = json.loads((tmp_path / "plan.json").read_text())
-    assert stored["questions"][0]["reports"][0]["recommended"] == "grr"
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,15 @@ _SLACK = 1e-6  # of a sum of rounded probabilities
 
 @dataclass(frozen=True)
 class AnswerList:
-    """The public list of answers, and how probable each should be (None: equally)."""
+    """The public list of answers, and how probable each should be (None: equally).
+
+    ``taken`` says that it was taken from the data, which is what makes it public.
+    """
 
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
+    taken: bool = False
 
     @property
     def terms(self) -> dict[str, Any]:

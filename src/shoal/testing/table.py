@@ -177,8 +177,8 @@ def run(
     table = Files.of(data) or data
     rows = reading.table(table, [asked.name])
     answers = _answers([rows], asked, reference)
-    if PUBLIC_LIST in answers.notes:
-        answers = replace(answers, notes=(*answers.notes, ONLY_GIVEN))
+    if answers.taken:
+        answers = replace(answers, notes=(ONLY_GIVEN,))
     _require_listed(rows, asked.name, answers.labels)
     return _tested(
         People(asked, answers, (rows,), (_name(table, "data"),)),
@@ -308,10 +308,9 @@ def _tested(
     seed = simulations.seed
     seed = int(simulator().integers(_SEEDS)) if seed is None else seed
     verdict = verdict_on(tester, counts, replace(simulations, seed=seed))
-    stated, public, listed = verdict.guarantee, people.public, people.answers.notes
+    stated, public = verdict.guarantee, people.public
     assumptions = (people.assumed.get(text, text) for text in stated.assumptions)
     guarantee = replace(stated, assumptions=(*assumptions, *public))
-    notes = (*listed, *(text for text in public if text not in listed))
     correlated = [CORRELATED] * hypothesis.overlapping
     return TableTest(
         column=people.question.name,
@@ -319,7 +318,7 @@ def _tested(
         names=people.names,
         design=plan,
         verdict=replace(verdict, guarantee=guarantee),
-        notes=(*notes, *correlated, INDEPENDENT, RUN_HERE, ORDERLESS),
+        notes=(*public, *people.answers.notes, *correlated, INDEPENDENT, RUN_HERE, ORDERLESS),
         seed=seed,
     )
 
@@ -370,7 +369,7 @@ class People:
     @property
     def public(self) -> list[str]:
         """What is treated as public."""
-        listed = [PUBLIC_LIST] * (PUBLIC_LIST in self.answers.notes)
+        listed = [PUBLIC_LIST] * self.answers.taken
         groups = [GROUPS_PUBLIC] * (len(self.tables) > 1)
         return [*listed, *groups, *[PUBLIC_NULLS] * self._dropped]
 
@@ -454,7 +453,7 @@ def _answers(
     labels = given.distinct
     given.require_public(name, "column", GIVE_LIST, insisted=asked.public)
     checks.refuse(len(labels) < 2, "at least two different answers", column=name)
-    return AnswerList(labels, notes=(PUBLIC_LIST,))
+    return AnswerList(labels, taken=True)
 
 
 def _referred(reference: Reference, asked: Choice) -> AnswerList:
