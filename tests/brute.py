@@ -229,9 +229,9 @@ class Decomposition:
 
         R(x) = (p/2) zero + (p/2) one + (1 - p) rest(x).
 
-    ``zero`` and ``one`` are R(a) and R(b) in Lemma 3.3 of "Hiding Among the Clones"; in its
-    Theorem 3.2 they are the distributions Q0 and Q1 of which R(a) and R(b) are binary randomized
-    response, R(a) = (e Q0 + Q1) / (e + 1) and R(b) = (Q0 + e Q1) / (e + 1).
+    In Theorem 3.2 of "Hiding Among the Clones" ``zero`` and ``one`` are the distributions Q0 and Q1
+    of which R(a) and R(b) are binary randomized response, R(a) = (e Q0 + Q1) / (e + 1) and
+    R(b) = (Q0 + e Q1) / (e + 1).
     """
 
     def __init__(
@@ -247,13 +247,6 @@ class Decomposition:
             (step - clone_probability / 2 * (left + right)[..., None, :]) / (1 - clone_probability)
             for step, left, right in zip(sequence, zero, one, strict=True)
         ]
-
-    @classmethod
-    def lemma(
-        cls, sequence: Sequence[np.ndarray], pair: tuple[int, int], local_epsilon: float
-    ) -> Decomposition:
-        zero, one = ([step[..., x, :] for step in sequence] for x in pair)
-        return cls(sequence, zero, one, math.exp(-local_epsilon))
 
     @classmethod
     def theorem(

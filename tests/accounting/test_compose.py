@@ -113,15 +113,13 @@ def test_deltas_below_the_precision_of_the_transform_are_refused_with_the_cure()
     assert CROWDED.epsilon(1e-30, method="best") == CROWDED.epsilon(1e-30, method="renyi")
 
 
-def test_an_unknown_method_is_refused():
+@pytest.mark.parametrize("rounds", [0, -1, 1.5])
+def test_what_is_no_number_of_rounds_and_no_method_is_refused(rounds):
+    for once in (PrivacyProfile(BlanketLaw.generic(1.0), 10), HUNDRED):
+        with pytest.raises(shoal.InvalidArgumentError, match="rounds"):
+            _ = once * rounds
     with pytest.raises(shoal.InvalidArgumentError, match="one of pld, renyi, advanced, best"):
         HUNDRED.epsilon(1e-6, method="moments")
-
-
-@pytest.mark.parametrize("rounds", [0, -1, 1.5])
-def test_what_is_no_number_of_rounds_is_refused(rounds):
-    with pytest.raises(shoal.InvalidArgumentError, match="rounds"):
-        _ = PrivacyProfile(BlanketLaw.generic(1.0), 10) * rounds
 
 
 def test_the_exported_distribution_dominates_the_curve():

@@ -182,38 +182,26 @@ def test_noise_may_be_anywhere_and_in_any_unit():
     )
 
 
+NARROW, WIDE = Normal(1.0), Normal(2.0)
+
+
 @pytest.mark.parametrize(
-    ("noise", "why"),
+    ("noise", "asked", "why"),
     [
-        (stats.t(5), "log-concave"),
-        (stats.cauchy(), "light"),
-        (stats.norm(1.0).dist, None),
-        (
-            SimpleNamespace(logpdf=Normal(1.0).logpdf, cdf=Normal(2.0).cdf, sf=Normal(2.0).sf),
-            "same noise",
-        ),
-        (
-            SimpleNamespace(logpdf=Normal(2.0).logpdf, cdf=Normal(1.0).cdf, sf=Normal(1.0).sf),
-            "same noise",
-        ),
+        (stats.t(5), {}, "log-concave"),
+        (stats.cauchy(), {}, "light"),
+        (1.0, {}, "logpdf"),
+        (SimpleNamespace(logpdf=NARROW.logpdf, cdf=WIDE.cdf, sf=WIDE.sf), {}, "same noise"),
+        (SimpleNamespace(logpdf=WIDE.logpdf, cdf=NARROW.cdf, sf=NARROW.sf), {}, "same noise"),
+        (stats.norm(), {"low": 2}, "low"),
+        (stats.laplace(), {"local_epsilon": 0.9}, "local_epsilon"),
+        (stats.laplace(), {"local_epsilon": 0}, "local_epsilon"),
     ],
 )
-def test_what_is_no_log_concave_density_is_refused(noise, why):
-    if why is None:
-        with pytest.raises(InvalidTypeError, match="logpdf"):
-            shoal.BlanketLaw.from_density(1.0, low=0, high=1)
-        return
-    with pytest.raises(InvalidArgumentError, match=why):
-        shoal.BlanketLaw.from_density(noise, low=0, high=1)
-
-
-def test_bounds_and_claims_are_checked():
-    with pytest.raises(InvalidArgumentError):
-        shoal.BlanketLaw.from_density(stats.norm(), low=1, high=0)
-    with pytest.raises(InvalidArgumentError, match="local_epsilon"):
-        shoal.BlanketLaw.from_density(stats.laplace(), low=0, high=1, local_epsilon=0.9)
-    with pytest.raises(InvalidArgumentError, match="local_epsilon"):
-        shoal.BlanketLaw.from_density(stats.laplace(), low=0, high=1, local_epsilon=0)
+def test_what_is_no_log_concave_density_and_claims_that_are_none_are_refused(noise, asked, why):
+    with pytest.raises(InvalidArgumentError, match=why) as refused:
+        shoal.BlanketLaw.from_density(noise, **{"low": 0, "high": 1} | asked)
+    assert isinstance(refused.value, InvalidTypeError) == (noise == 1.0)
 
 
 def test_noise_too_small_for_the_range_reaches_no_delta():

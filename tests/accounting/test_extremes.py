@@ -173,13 +173,5 @@ def test_a_local_epsilon_below_the_precision_of_its_atoms_still_caps_the_answer(
 
 
 def test_a_lower_bound_is_shown_as_it_is():
-    contradiction = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        n=10,
-        local_epsilon=3.0,
-        theorem="none",
-        assumptions=(),
-        lower_bound=lambda: 2.0,
-    )
-    assert contradiction.lower == 2.0
+    stated = {"epsilon": 1.0, "delta": 1e-6, "n": 10, "local_epsilon": 3.0, "theorem": "none"}
+    assert Guarantee(**stated, assumptions=(), lower_bound=lambda: 2.0).lower == 2.0

@@ -18,6 +18,7 @@ from shoal.errors import InvalidArgumentError, OutOfRegimeError, UnreachableTarg
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
 TIGHT = 1e-8
+TARGET = {"epsilon": 1.0, "delta": 1e-6}
 laws = settings(deadline=None, derandomize=True, max_examples=40)
 Law = dict[tuple[int, ...], Fraction]
 
@@ -284,14 +285,9 @@ def test_noise_and_its_mirror_image_are_equally_private(n, gamma, epsilon):
         assert delta_of(n=n, gamma=gamma, epsilon=epsilon) == pytest.approx(mirrored, rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("calibrate", "delta_of"),
-    [
-        (zero_sum.one_bin_gamma, zero_sum.one_bin_delta),
-        (zero_sum.two_bin_gamma, zero_sum.two_bin_delta),
-    ],
-)
-def test_too_few_people_are_told_how_many_it_takes(calibrate, delta_of):
+@pytest.mark.parametrize("protocol", ["one bin", "two bins"])
+def test_too_few_people_are_told_how_many_it_takes(protocol):
+    calibrate, delta_of, *_ = CALIBRATIONS[protocol]
     with pytest.raises(UnreachableTargetError, match=r"n >= \d+ honest") as caught:
         calibrate(n=20, epsilon=1.0, delta=1e-6)
     needed = int(caught.value.advice.split("n >= ")[1].split()[0])
@@ -401,29 +397,25 @@ def test_published_constants_are_sound_and_far_from_tight(epsilon):
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("evaluate", "asked", "says"),
     [
-        lambda: zero_sum.one_bin_delta(n=0, gamma=0.1, epsilon=1),
-        lambda: zero_sum.one_bin_delta(n=10.5, gamma=0.1, epsilon=1),
-        lambda: zero_sum.one_bin_delta(n=10, gamma=1.0, epsilon=1),
-        lambda: zero_sum.two_bin_delta(n=10, gamma=0.1, epsilon=-1),
-        lambda: zero_sum.two_bin_gamma(n=10, epsilon=0.0, delta=0.1),
-        lambda: dummies.dummies_delta(n=10, k=1, rho=1, epsilon=1),
-        lambda: dummies.dummies_rho(n=10, k=2, epsilon=1, delta=0),
-        lambda: binary.binary_delta(n=10, lam=11, epsilon=1),
-        lambda: near_central.near_central_calibration(epsilon=1, delta=1e-6, inflation=1.0),
-        lambda: zero_sum.smoothness_delta([0.5, 0.4], epsilon=1),
-        lambda: zero_sum.smoothness_delta([1.5, -0.5], epsilon=1),
+        (zero_sum.one_bin_delta, {"n": 0, "gamma": 0.1, "epsilon": 1}, "n=0"),
+        (zero_sum.one_bin_delta, {"n": 10.5, "gamma": 0.1, "epsilon": 1}, "n=10.5"),
+        (zero_sum.one_bin_delta, {"n": 10, "gamma": 1.0, "epsilon": 1}, "gamma"),
+        (zero_sum.two_bin_delta, {"n": 10, "gamma": 0.1, "epsilon": -1}, "epsilon"),
+        (zero_sum.two_bin_gamma, {"n": 10, "epsilon": 0.0, "delta": 0.1}, "epsilon"),
+        (dummies.dummies_delta, {"n": 10, "k": 1, "rho": 1, "epsilon": 1}, "k=1"),
+        (dummies.dummies_rho, {"n": 10, "k": 2, "epsilon": 1, "delta": 0}, "delta"),
+        (binary.binary_delta, {"n": 10, "lam": 11, "epsilon": 1}, "lam"),
+        (near_central.near_central_calibration, TARGET | {"inflation": 1.0}, "inflation"),
+        (zero_sum.smoothness_delta, {"pmf": [0.5, 0.4], "epsilon": 1}, "sum to 1"),
+        (zero_sum.smoothness_delta, {"pmf": [1.5, -0.5], "epsilon": 1}, "a list of probabilities"),
+        (zero_sum.zero_sum_mean, TARGET | {"epsilon": 2.0}, "epsilon <= 1"),
     ],
 )
-def test_nonsense_is_refused(call):
-    with pytest.raises(InvalidArgumentError):
-        call()
-
-
-def test_constants_are_not_stretched_beyond_their_regime():
-    with pytest.raises(OutOfRegimeError):
-        zero_sum.zero_sum_mean(epsilon=2.0, delta=1e-6)
+def test_nonsense_and_what_is_beyond_a_regime_is_refused(evaluate, asked, says):
+    with pytest.raises((InvalidArgumentError, OutOfRegimeError), match=says):
+        evaluate(**asked)
 
 
 @pytest.mark.parametrize(("n", "rho"), [(10**7, 0.5), (10**5, 50.5)])

@@ -164,6 +164,11 @@ def test_negative_epsilons_reflect_the_curve():
         1 - math.exp(-0.3) + math.exp(-0.3) * profile.delta(0.3)
     )
     assert profile.delta(-0.0) == profile.delta(0.0)
+    assert profile.delta(1.0) == profile.lower_delta(1.0) == 0.0  # beyond the local epsilon
+    composed = profile * 3
+    assert composed.delta(-0.3) == pytest.approx(
+        1 - math.exp(-0.3) + math.exp(-0.3) * composed.delta(0.3)
+    )
 
 
 def test_outputs_only_one_input_can_send_make_small_deltas_unreachable():
