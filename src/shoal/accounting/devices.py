@@ -40,10 +40,11 @@ class People:
     crowd: Crowd = EVERYBODY
     honest_n: int | None = None
     honest: int = field(init=False)
+    participation: float = field(init=False)  # of each person's own coin, unseen by the analyzer
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.count(n=self.n))
         require(self.crowd, NO_LIMITS)
+        vars(self).update(n=checks.count(n=self.n), participation=self.crowd.participation)
         if self.honest_n is not None:
             honest = checks.count(honest_n=self.honest_n)
             checks.refuse(honest > self.n, f"honest_n <= n = {self.n}", honest_n=honest)
@@ -56,11 +57,6 @@ class People:
         object.__setattr__(self, "honest", honest)
         expected = f"at least one honest person among n = {self.n}"
         checks.refuse(honest < 1, expected, honest_fraction=self.crowd.honest_fraction)
-
-    @property
-    def participation(self) -> float:
-        """The probability of each person's own coin, which the analyzer does not see."""
-        return self.crowd.participation
 
     @property
     def present(self) -> int:

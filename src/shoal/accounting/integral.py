@@ -187,7 +187,7 @@ class Saddle:
         with np.errstate(over="ignore"):
             grown = np.expm1(theta * self.values)
             growth, size = float(self.masses @ grown), float(self.masses @ np.abs(grown))
-        self.log_peak = _log_power(growth, n)  # n K(theta)
+        self.log_peak = n * math.log1p(growth)  # n K(theta), accurate for theta z near 0
         # m e^{theta z - K(theta)}, and the standard deviation of S under this law.
         self.tilted = self.masses * np.exp(theta * self.values - self.log_peak / n)
         mean = float(self.tilted @ self.values)
@@ -241,20 +241,19 @@ class Grid:
     def tails(self, saddle: Saddle) -> tuple[float, float]:
         """Bounds on the omitted terms, with and without the factor 1/s^2, relative to the peak."""
         last = self.nodes * self.step
-        if not self.quiet or last >= self.quiet:
-            return self._smoothed_tail(last)
+        smoothed = not self.quiet or last >= self.quiet
+        start = last if smoothed else self.quiet
+        curvature = (self.eta * start) ** 2
+        decay = math.exp(-curvature / 2) / math.pi
+        far, far_plain = decay / start * min(1.0, 1 / curvature), decay * start / curvature
+        if smoothed:
+            return far, far_plain
         rate = 2 * (saddle.deviation / math.pi) ** 2
         decay = math.exp(-rate * last**2) / math.pi
-        far, far_plain = self._smoothed_tail(self.quiet)
-        jump = self.step / math.pi * math.exp(-((self.eta * self.quiet) ** 2) / 2)
+        jump = self.step / math.pi * math.exp(-curvature / 2)
         near = decay * min(1 / last, 0.5 / (rate * last**3)) + saddle.unused / (math.pi * last)
         near_plain = decay * 0.5 / (rate * last) + saddle.unused * self.quiet / math.pi
         return near + far + jump / self.quiet**2, near_plain + far_plain + jump
-
-    def _smoothed_tail(self, start: float) -> tuple[float, float]:
-        decay = math.exp(-((self.eta * start) ** 2) / 2) / math.pi
-        curvature = (self.eta * start) ** 2
-        return decay / start * min(1.0, 1 / curvature), decay * start / curvature
 
 
 def _trapezoid(saddle: Saddle, grid: Grid) -> Enclosure:
@@ -389,16 +388,11 @@ def _aliases(saddle: Saddle, grid: Grid, upper: float) -> float:
         ]
     for tau, growth in zip(taus, growths, strict=True):
         distance = abs(saddle.theta - tau) * 2 * math.pi / grid.step
-        log_chernoff = _log_power(growth, saddle.n) - saddle.log_peak + (grid.eta * tau) ** 2 / 2
+        log_chernoff = saddle.n * math.log1p(growth) - saddle.log_peak + (grid.eta * tau) ** 2 / 2
         log_first = log_chernoff - 1 - math.log(tau) - log_smoothing - distance
         term = math.exp(min(log_first, 700.0)) / -math.expm1(-distance)
         (below if tau < saddle.theta else above).append(term)
     return min(below) + min(above)
-
-
-def _log_power(growth: float, n: int) -> float:
-    """n K(theta), by E[e^{theta z} - 1]: accurate for theta z near 0."""
-    return n * math.log1p(growth) if growth < math.inf else math.inf
 
 
 def _saddle_point(z: Array, p: Array, n: int) -> float:

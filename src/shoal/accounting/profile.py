@@ -296,13 +296,13 @@ class PrivacyProfile(Curve):
             from shoal.accounting import gaussian
 
             alone = gaussian.epsilon(self.law.claim.gaussian, delta)
-        if self.smallest_delta >= delta:
+        bounded = math.isfinite(self.local_epsilon)
+        if not bounded and self.smallest_delta >= delta:
             raise UnreachableTargetError(
                 f"delta={delta:g}",
                 f"outputs possible under one input only have probability {self.smallest_delta:g}",
                 "ask for a larger delta, or give every output some probability under every input",
             )
-        bounded = math.isfinite(self.local_epsilon)
         pairs: Sequence[PairLaw] = (self if bounded else self.within(delta)).law.pairs
         answer, cap = 0.0, min(float(self.local_epsilon), alone)
         # The pair that is worst at one answer is usually worst at the next: solve it first.
