@@ -47,10 +47,9 @@ from shoal.service.ops.home import Home
 from shoal.service.ops.restore import restore
 from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.intake import sorted_upload
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.shuffler.worker import KeyListFetcher, Pace, ShufflerWorker
 from shoal.service.survey import Batches, Party
 from shoal.service.wire import Wire
 

@@ -27,10 +27,10 @@ from shoal.service.db.key_lists import MOST_CONTRADICTIONS, KeyLists
 from shoal.service.keyring import ContradictionError, KeyList, KeyListError
 from shoal.service.keyring.key_list import Identity, unverified
 from shoal.service.opening import Pool
-from shoal.service.shuffler import key_list_fetcher as fetchers
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler import worker as fetchers
 from shoal.service.shuffler.store import ShufflerStore
+from shoal.service.shuffler.worker import KeyListFetcher
 from shoal.service.survey import Party
 
 PEOPLE = 12

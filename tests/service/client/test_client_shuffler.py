@@ -10,7 +10,7 @@ from client_kit import QUICK, Owner
 from service_site import Shuffler
 from shoal.randomness import simulated
 from shoal.service.client import AsyncClient, Policy, Sent
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
+from shoal.service.shuffler.worker import KeyListFetcher
 from shoal.service.survey import Party
 
 PEOPLE = 12

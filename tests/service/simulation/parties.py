@@ -30,9 +30,8 @@ from shoal.service.http.limits import Limits
 from shoal.service.keyring import KeyList, Keyring, Protection, Schedule
 from shoal.service.opening import Pool
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.shuffler.worker import KeyListFetcher, Pace, ShufflerWorker
 from shoal.service.survey import Batches
 from shoal.service.wire import Wire
 

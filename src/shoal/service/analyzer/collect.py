@@ -210,8 +210,9 @@ class Collector:
         except LeaseLostError:
             return
         finally:
-            with suppress(LeaseLostError):
-                leases.release(owner)
+            if not collection.finished:  # or it ended with the last step
+                with suppress(LeaseLostError):
+                    leases.release(owner)
 
     def _receive(self, collection: Requested) -> Collection:
         path = download(self.store.incoming, collection, self.source)

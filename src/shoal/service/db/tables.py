@@ -23,24 +23,22 @@ def table_of_hashes(
     name: str,
     metadata: sa.MetaData,
     of: tuple[str, ...],
-    hashed: sa.Column[bytes],
+    hashed: tuple[str, int],
     *rest: sa.Column[int] | sa.Column[bool],
 ) -> sa.Table:
     """Rows of a survey (or of a survey and key) that are known by a hash, in no other order.
 
-    No reference to the survey: a lookup per report would double the cost of taking it in.
+    ``hashed`` is the name of its column, and its bytes. No reference to the survey: a lookup per
+    report would double the cost of taking it in.
     """
     columns = (sa.Column(each, sa.Integer, primary_key=True, autoincrement=False) for each in of)
-    return sa.Table(name, metadata, *columns, hashed, *rest, sqlite_with_rowid=False)
-
-
-def tag() -> sa.Column[bytes]:
-    """What a report or record is known by."""
-    return sa.Column("tag", sa.LargeBinary(TAG_BYTES), primary_key=True)
+    column = sa.Column(hashed[0], sa.LargeBinary(hashed[1]), primary_key=True)
+    return sa.Table(name, metadata, *columns, column, *rest, sqlite_with_rowid=False)
 
 
 OF_KEY = ("survey", "key")
-tags = table_of_hashes("tags", METADATA, OF_KEY, tag())
+TAG = ("tag", TAG_BYTES)  # what a report or record is known by
+tags = table_of_hashes("tags", METADATA, OF_KEY, TAG)
 
 # The token itself is nowhere.
 tokens = sa.Table(

@@ -55,9 +55,8 @@ from shoal.service.ops.health import Fact, Figures, Readiness, Steadiness
 from shoal.service.ops.home import Home, check_party
 from shoal.service.ops.metrics import Observations, WithHealth, metrics_app
 from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import Pace, ShufflerWorker
+from shoal.service.shuffler.worker import KeyListFetcher, Pace, ShufflerWorker
 
 MOST_INTAKES = 64
 STORE_TIMEOUT = 300.0  # seconds until a database that does not come up is refused

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from shoal.service.admission import CODE_BYTES
-from shoal.service.db.tables import OF_KEY, surveys, table_of_hashes, tag, tags
+from shoal.service.db.tables import OF_KEY, TAG, surveys, table_of_hashes, tags
 
 METADATA = sa.MetaData()
 
@@ -41,33 +41,33 @@ extents = sa.Table(
     sa.Index("extents_of_an_owner", "owner"),
 )
 
-
-def _extent() -> sa.Column[int]:
-    return sa.Column("extent", sa.BigInteger, nullable=False)
-
-
-def _code() -> sa.Column[bytes]:
-    return sa.Column("hash", sa.LargeBinary(CODE_BYTES), primary_key=True)
-
-
+_CODE = ("hash", CODE_BYTES)
 # Of the reports in an extent; the others' are in one of the next two, which only gatherings add to.
-waiting_tags = table_of_hashes("waiting_tags", METADATA, OF_KEY, tag(), _extent())
+waiting_tags = table_of_hashes(
+    "waiting_tags", METADATA, OF_KEY, TAG, sa.Column("extent", sa.BigInteger, nullable=False)
+)
 sa.Index("waiting_tags_of_an_extent", waiting_tags.c.extent)
-recent_tags = table_of_hashes("recent_tags", METADATA, OF_KEY, tag())
+recent_tags = table_of_hashes("recent_tags", METADATA, OF_KEY, TAG)
 
 # Of people invited, by hash: whether a code counts, and whether it was spent, if not recently.
 codes = table_of_hashes(
     "codes",
     METADATA,
     ("survey",),
-    _code(),
+    _CODE,
     sa.Column("state", sa.Integer, nullable=False),
     sa.Column("spent", sa.Boolean, nullable=False),
 )
 # Of the reports in an extent, and spent with reports that the last gatherings took.
-waiting_codes = table_of_hashes("waiting_codes", METADATA, ("survey",), _code(), _extent())
+waiting_codes = table_of_hashes(
+    "waiting_codes",
+    METADATA,
+    ("survey",),
+    _CODE,
+    sa.Column("extent", sa.BigInteger, nullable=False),
+)
 sa.Index("waiting_codes_of_an_extent", waiting_codes.c.extent)
-recent_codes = table_of_hashes("recent_codes", METADATA, ("survey",), _code())
+recent_codes = table_of_hashes("recent_codes", METADATA, ("survey",), _CODE)
 
 batches = sa.Table(
     "batches",

@@ -1,4 +1,4 @@
-"""What a shuffler does between requests: open, close, mix, delete.
+"""What a shuffler does between requests: open, close, mix, delete, and fetch lists of keys.
 
 Any number of workers may run on one store, in one process or many. All they know of each other is
 in the store: who has claimed what, and until when. A worker that dies leaves claims that others
@@ -17,12 +17,14 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 
+import httpx
 import numpy as np
 
 from shoal import checks
 from shoal.errors import ShoalError
 from shoal.sealing import KeyPair
-from shoal.service.clock import Clock, GracePeriod, system_clock
+from shoal.sealing.identity import LARGEST_CONFIGURATION
+from shoal.service.clock import HOUR, Clock, GracePeriod, system_clock
 from shoal.service.db import files
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import SurveyRow
@@ -32,14 +34,14 @@ from shoal.service.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from shoal.service.keyring import Keyring, KeyringError
+from shoal.service.http import outgoing
+from shoal.service.keyring import ContradictionError, KeyList, Keyring, KeyringError
 from shoal.service.opening import OpenedReports, Pool, ProcessesLostError
 from shoal.service.shuffler.batches import SealedBatch
-from shoal.service.shuffler.key_list_fetcher import KeyListFetcher
 from shoal.service.shuffler.mixing import MEMORY, Span, mix_records
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, NARROWER, Claim, Extent
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.survey import Survey
+from shoal.service.survey import Party, Survey
 
 _SWEEP = 10.0  # seconds between two times that the database's files forget the journal
 _LAST_WORD = 1.0  # seconds that a thread has left at the end
@@ -54,6 +56,85 @@ _NOT_THEIR_FAULT = (StoreUnavailableError, LeaseLostError, ProcessesLostError, *
 _MOST_UNKNOWN = 8  # keys of an analyzer that nobody has a list of
 _DEATHS = 3  # of workers, each after it had opened another report
 _MANY = 100  # reports; if none of them opens, somebody should look
+
+
+# The analyzers' lists of keys
+#
+# An analyzer that handed out its own keys could give a person a key that nobody else has, and tell
+# their report from the others in the batch by the key that opens it. So devices have the analyzer's
+# list from the shuffler, who has one, the same for everybody. The analyzer signs it, so that the
+# shuffler cannot change it; the shuffler keeps it, so that the analyzer cannot tell people apart by
+# it, nor learn who asks. It counts if the identity that the survey names has signed it, and if it
+# does not contradict what was seen before (:mod:`shoal.service.db.key_lists`).
+
+LOOK = 2.0  # seconds between two looks at what is due
+DEADLINE = 15.0  # seconds that one list may take
+_SOON, _LATEST = 1, 600  # seconds until it is tried again
+_DOUBLINGS = 10
+_NEVER = (-HOUR, 0)  # asked, and failed
+_PATH = "/v1/keys"
+
+
+@dataclass(frozen=True, eq=False)
+class KeyListFetcher:
+    """Fetches the lists of the analyzers of all surveys that are not over.
+
+    Each every hour, and soon again if that fails.
+
+    ``transport`` is one of httpx, for services in the same process.
+    """
+
+    store: ShufflerStore
+    clock: Clock = system_clock
+    transport: httpx.AsyncBaseTransport | None = None
+    # When a party was asked, and how often in a row that failed.
+    _visits: dict[Party, tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def run(self, stop: Event) -> None:
+        """Fetch what is due, until asked to stop; nothing that goes wrong ends it."""
+        while not stop.is_set():
+            try:
+                self.step(stop)
+            except Exception:  # noqa: BLE001 - the store is away, or something nobody thought of
+                _log.warning("no_copies_of_keys", exc_info=True)
+            stop.wait(LOOK)
+
+    def step(self, stop: Event | None = None) -> int:
+        """Fetch every list that is due, one after the other; how many of them are new."""
+        stop = stop or Event()
+        now, new = self.clock(), 0
+        open_ones = [survey for survey in self.store.surveys.all() if now <= survey.not_after]
+        for party, survey in {survey.analyzer: survey for survey in open_ones}.items():
+            about, (asked, failures) = {"survey": str(survey.id)}, self._visits.get(party, _NEVER)
+            wait = min(_LATEST, _SOON << min(failures - 1, _DOUBLINGS)) if failures else HOUR
+            if stop.is_set() or 0 <= now - asked < wait:  # a clock that was set back waits for none
+                continue
+            failures += 1
+            try:
+                document = outgoing.whole(
+                    party.url + _PATH,
+                    seconds=DEADLINE,
+                    largest=LARGEST_CONFIGURATION,
+                    transport=self.transport,
+                    only_ok=True,
+                ).content
+                if stop.is_set():  # the store may be closed by now
+                    continue
+                key_list = KeyList.verified(
+                    document, fingerprint=party.fingerprint, now=self.clock(), role="analyzer"
+                )
+                new += self.store.key_lists.keep(key_list)
+                failures = 0
+            except ContradictionError as error:
+                _log.error("contradicting_keys", extra=about, exc_info=error)
+            except ShoalError as error:
+                reason = {**about, "reason": type(error).__name__}
+                _log.warning("no_copy_of_keys", extra=reason, exc_info=error)
+            self._visits[party] = self.clock(), failures
+        return new
+
+
+# Work
 
 
 @dataclass(frozen=True, kw_only=True)
