@@ -54,6 +54,7 @@ INSIDE = {
     "shoal.mechanisms.registry.calibration",
     "shoal.mechanisms.base.Mechanism",
     "shoal.mechanisms.base.Odds",
+    "shoal.questions.answers.Answers",
 }
 
 

@@ -26,6 +26,7 @@ _INTERFACES = (*_ARROW, "__dataframe__", "to_frame")  # of tables and series
 
 def table(data: object, names: Sequence[str]) -> Engine:
     """The engine of these columns, or an error that lists the columns there are."""
+    names = list(dict.fromkeys(names))
     if isinstance(data, Engine):
         require_columns(names, data.names)
         return data

@@ -210,14 +210,14 @@ def _column_values(
     from shoal.engines.tables import local
     from shoal.questions.settled import Clip
 
-    people = local(table, [column] if by is None else [column, by])
+    people = local(table, [column])
     if question.answers:
         values = _places(question, people, column, question.answers)
         known = values >= 0
         what = "have an answer that the survey does not"
         absent = values == _ABSENT
         if question.groups and by is not None:
-            groups = _places(question, people, by, question.groups)
+            groups = _places(question, local(table, [by]), by, question.groups)
             values = groups * len(question.answers) + values
             known, absent = known & (groups >= 0), absent | (groups == _ABSENT)
             what = "have an answer or a group that the survey does not"
