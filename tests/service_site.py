@@ -560,6 +560,11 @@ class Site:
         refused = sum(map(len, upload.refused.values()))
         return self.shuffler.store.reports.receive(upload.arrivals).new, refused
 
+    def crowd(self, people):
+        """So many people report, and the shuffler does all it has to do with it."""
+        self.send(self.reports(people))
+        self.work()
+
     # Work
 
     def shuffler_worker(self, **pace):
@@ -614,6 +619,11 @@ class Site:
         """Process and disk."""
         getattr(self, role).close()
         shutil.rmtree(self.directory / role)
+
+    def come_back(self, role, **options):
+        """Lost, and brought back in its place."""
+        self.lose(role)
+        return self.bring_back(role, **options)
 
     def bring_back(self, role, **options):
         """From the last backup."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from hashlib import sha256
 
 import httpx
 import numpy as np
@@ -29,7 +28,6 @@ from shoal.service.admission import (
     Open,
     OpenFraction,
     beside,
-    hashes_of,
 )
 from shoal.service.batch_file import BatchFile
 from shoal.service.http.problems import ProblemError
@@ -53,13 +51,6 @@ from shoal.service.wire import Wire
 SECRET = bytes(range(16))
 SURVEY = SurveyId(bytes(range(32)))
 CLASS = Invited(entitled=1200, dishonest=3)
-# What other clients have to get, too.
-INVITATION = "000G-40R4-0M30-E209-185G-R38E-1WKZ"
-CODES = ("a334c652fe720a49a547a0b931258b5a", "a9552dce1ae965dffbd80f74d90034d3")
-IDS = {
-    "open": "5ae37c9b2c190bddec7af3a35654f85bc401cbba594e522096adc859ed5c030e",
-    "invited": "bcd28c68f02508c345ae0827bd40f436edc83d40b833d9634b0b83072e41198a",
-}
 
 
 # -------------------------------------------------------------------------------------- documents
@@ -174,24 +165,6 @@ def test_every_rendering_says_whether_the_crowd_is_checked(admission, words, not
 
 
 # ------------------------------------------------------------------------- invitations and codes
-
-
-def test_codes_are_what_every_client_computes():
-    invitation = Invitation(SECRET)
-    assert str(invitation) == INVITATION
-    first, second = (invitation.code(SURVEY, occasion) for occasion in (1, 2))
-    assert (first.hex(), second.hex()) == CODES
-    shown = b"shoal/1 admission" + SURVEY.digest + SECRET + b"\0\1"
-    assert second == sha256(shown).digest()[:16]
-    (hashed,) = hashes_of(first)
-    assert hashed == sha256(b"shoal/1 code" + first).digest()[:16]
-    assert invitation.code_hashes(SURVEY, 2) == hashes_of(first + second)
-    assert SECRET.hex() not in repr(invitation)
-
-
-def test_the_ids_of_surveys_of_version_2_never_change():
-    for kind, admission in (("open", Open(dishonest=7)), ("invited", CLASS)):
-        assert str(example(admission=admission).id) == IDS[kind]
 
 
 @settings(max_examples=200, deadline=None)
@@ -630,25 +603,6 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
         assert hashed.hex() not in caplog.text
         for path, content in after.items():
             assert hashed not in content or path.name.startswith("store.sqlite")
-
-
-def test_what_is_spent_is_kept_without_order_and_time(invited):
-    """The rows are the same in whatever order people came."""
-    columns = {each.name for table in schema.OF_PEOPLE for each in table.c}
-    assert columns == {"survey", "hash", "state", "spent", "extent"}
-    for person in (5, 2, 9, 7, 1):
-        invited.receive(invited.bodies([person]))
-    invited.work()
-    with invited.database.read() as connection:
-        rows = connection.exec_driver_sql("SELECT hash FROM codes").fetchall()
-        assert (
-            "WITHOUT ROWID"
-            in connection.exec_driver_sql(
-                "SELECT sql FROM sqlite_master WHERE name = 'codes'"
-            ).scalar()
-        )
-    assert rows == sorted(rows)
-    assert len(rows) == 60
 
 
 # ------------------------------------------------------------------- the files of whoever invites

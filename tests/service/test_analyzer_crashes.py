@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 
 import pytest
@@ -13,20 +12,10 @@ from shoal.service.analyzer.collect import Collector
 from shoal.service.analyzer.results import Results
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.errors import LeaseLostError, StoreUnavailableError
-from shoal.service.failpoints import NAMES
 from shoal.service.opening import Pool
 
 BATCH = "11" * 16
 VALUES = [0] * 60 + [1] * 30 + [2] * 10
-HELD = "analysis.held"  # only a forged batch gets there: see test_analyzer_held.py
-POINTS = [name for name in NAMES if name.startswith(("collect.", "analysis.")) and name != HELD]
-
-
-@pytest.fixture
-def on_postgresql(tmp_path, postgres_url):
-    made = Analyzer(tmp_path / "analyzer", url=postgres_url)
-    yield made, postgres_url
-    made.close()
 
 
 @pytest.fixture
@@ -54,46 +43,6 @@ def assert_published_once(analyzer, survey, batch=BATCH):
     return found
 
 
-def test_every_failpoint_is_tried():
-    assert len(POINTS) == 6
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_process_killed_anywhere_is_succeeded(analyzer, others, point):
-    survey = analyzer.asking()
-    analyzer.send(survey, VALUES)
-    assert others(analyzer.directory, point) == [(-signal.SIGKILL, None)]
-    left = {row.batch: bytes(row.document) for row in analyzer.rows(schema.results)}
-    debits = analyzer.rows(schema.ledger)
-    if point != "collect.requested":  # before anybody had claimed it
-        assert analyzer.collect(survey).leased == 1, "the dead have it for a few seconds more"
-    analyzer.clock.advance(LEASE)
-    analyzer.collect(survey)
-    found = assert_published_once(analyzer, survey)
-    if left:
-        assert left == {BATCH: analyzer.store.results.get(survey.id, BATCH)}
-    if debits:
-        assert debits == analyzer.rows(schema.ledger)
-    # The same records, counted without a crash, say the same.
-    again = Analyzer(analyzer.directory.parent / "calm")
-    again.keyring, again.shuffler = analyzer.keyring, _Unacknowledged(analyzer.shuffler)
-    again.store.surveys.add(survey)
-    again.collect(survey)
-    assert again.document(survey) == found
-    again.close()
-
-
-class _Unacknowledged:
-    """The shuffler's batches, for somebody who has never heard of them."""
-
-    def __init__(self, shuffler):
-        self.directory = shuffler.directory
-        for path in [*self.directory.glob("*.ack"), *self.directory.glob("*.request")]:
-            path.unlink()
-        self.offers, self.fetch = shuffler.offers, shuffler.fetch
-        self.acknowledge, self.keys = shuffler.acknowledge, shuffler.keys
-
-
 def test_a_process_killed_after_the_last_step_leaves_no_claim(analyzer, monkeypatch):
     """Nobody takes up a batch that is done, so nobody else would clear its owner."""
     survey = analyzer.asking()
@@ -103,14 +52,6 @@ def test_a_process_killed_after_the_last_step_leaves_no_claim(analyzer, monkeypa
     assert_published_once(analyzer, survey)
     (row,) = analyzer.rows(schema.collections)
     assert (row.owner, row.lease_until) == (None, None)
-
-
-def test_racing_processes_publish_once(analyzer, others):
-    survey = analyzer.asking()
-    analyzer.send(survey, VALUES)
-    ended = others(analyzer.directory, None, None, None)
-    assert sorted(ended) == [(0, []), (0, []), (0, [BATCH])]
-    assert_published_once(analyzer, survey)
 
 
 def race(analyzer, survey, contestants, passes=1):
@@ -127,18 +68,6 @@ def test_racing_threads_publish_every_batch_once(analyzer):
     published = race(analyzer, survey, contestants=4, passes=2)
     assert sorted(published) == names
     assert len(analyzer.rows(schema.ledger)) == len(analyzer.rows(schema.results)) == 4
-
-
-def test_batches_opened_at_once_do_not_count_a_record_twice(analyzer):
-    survey = analyzer.asking()
-    records = sealed(survey, analyzer.keyring, VALUES)
-    names = [f"{place:032x}" for place in range(3)]
-    for name in names:
-        analyzer.shuffler.put(survey, records, batch=name)
-    race(analyzer, survey, contestants=3, passes=2)
-    analyzer.collect(survey)
-    valid = sorted(analyzer.document(survey, name)["valid"] for name in names)
-    assert valid == [0, 0, len(VALUES)]
 
 
 def test_work_that_was_taken_over_is_dropped(analyzer):
@@ -247,8 +176,8 @@ def test_a_file_that_somebody_deleted_is_fetched_again(analyzer, others):
     assert_published_once(analyzer, survey)
 
 
-def test_racing_with_postgresql(on_postgresql, others):
-    analyzer, url = on_postgresql
+def test_racing_processes_and_threads_count_a_record_once(tmp_path, url, others):
+    analyzer = Analyzer(tmp_path / "analyzer", url=url)
     survey = analyzer.asking()
     records = sealed(survey, analyzer.keyring, VALUES)
     names = [f"{place:032x}" for place in range(3)]
@@ -262,3 +191,4 @@ def test_racing_with_postgresql(on_postgresql, others):
     assert valid == [0, 0, len(VALUES)]
     assert len(analyzer.rows(schema.ledger)) == len(analyzer.rows(schema.results)) == 3
     assert analyzer.store.forget_key(0) == len(VALUES)
+    analyzer.close()

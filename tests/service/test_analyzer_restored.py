@@ -36,8 +36,7 @@ def seal(site):
 
 
 def restore(site, **options):
-    site.lose("shuffler")
-    site.bring_back("shuffler", **({"waiting": "drop"} | options))
+    site.come_back("shuffler", **({"waiting": "drop"} | options))
     site.work(upkeep=0)
 
 
@@ -79,8 +78,7 @@ def test_a_batch_that_was_published_is_acknowledged_though_it_was_mixed_anew(sit
 
 @pytest.mark.parametrize("moment", ["SHUFFLED", "RELEASED"])
 def test_what_was_acknowledged_is_acknowledged_again(site, moment):
-    site.send(site.reports(CROWD))
-    site.work()
+    site.crowd(CROWD)
     (batch,) = site.batches()
     if moment == "RELEASED":
         with without(site, "acknowledge"):
@@ -100,11 +98,9 @@ def test_what_was_acknowledged_is_acknowledged_again(site, moment):
 
 
 def test_nobody_is_asked_for_ever_to_delete_what_is_gone(site):
-    site.send(site.reports(CROWD - 1))
-    site.work()
+    site.crowd(CROWD - 1)
     site.back_up("shuffler")
-    site.send(site.reports(1))
-    site.work()
+    site.crowd(1)
     with without(site, "acknowledge"):
         (batch,) = site.collect().published
     restore(site)

@@ -63,8 +63,7 @@ def test_nothing_acknowledged_before_the_backup_is_lost_or_counted_twice(site):
         site.back_up("shuffler")
         sending.result(60)
     (batch,) = site.batches().values()
-    site.lose("shuffler")
-    done = site.bring_back("shuffler", waiting="keep")
+    done = site.come_back("shuffler", waiting="keep")
     assert site.batches() == {batch.id: batch}  # the same bytes, under the same digest
     assert done.kept == sorted(done.kept)
     assert site.send(before) == (0, 0)
@@ -96,14 +95,12 @@ def test_a_batch_that_may_have_been_released_since_is_not_released_again(site):
     site.send(late)
     site.work()
     assert site.collect().published
-    site.lose("shuffler")
-    done = site.bring_back("shuffler", waiting="drop")
+    done = site.come_back("shuffler", waiting="drop")
     assert (len(done.dropped), done.kept) == (1, [])
     assert site.send(early + late) == (0, CROWD)  # in doubt: sealed with keys that are gone
     site.work()
     assert site.batches() == {}
-    site.send(site.reports(CROWD))
-    site.work()
+    site.crowd(CROWD)
     assert site.collect().published
     first, second = map(records, site.released)
     assert not first & second
@@ -148,8 +145,7 @@ def test_what_is_released_is_the_same_set_or_another_one(tmp_path, moment, later
             if name == "sealed":  # with more people than the backup knows
                 site.send(site.reports(CROWD))
             steps[name]()
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="drop" if later else "keep")
+    site.come_back("shuffler", waiting="drop" if later else "keep")
     site.work(upkeep=0)
     site.collect()
     site.send(site.reports(CROWD))
@@ -192,14 +188,12 @@ def _interrupted(_collector, _held):
 
 
 def test_a_released_batch_stays_with_its_request(site):
-    site.send(site.reports(CROWD))
-    site.work()
+    site.crowd(CROWD)
     (batch,) = site.batches()
     path = site.shuffler.store.batches.release(site.survey.id, batch, REQUEST)
     before = path.read_bytes()
     site.back_up("shuffler")
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="drop")
+    site.come_back("shuffler", waiting="drop")
     store = site.shuffler.store
     with pytest.raises(ConflictError, match="by another request"):
         store.batches.release(site.survey.id, batch, "cd" * 16)
@@ -223,8 +217,7 @@ def test_only_what_waits_is_in_the_backup(site):
     path = site.back_up("shuffler")
     content = path.read_bytes()
     assert not any(report in content for report in opened + waiting)
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="keep")
+    site.come_back("shuffler", waiting="keep")
     site.work()
     assert site.shuffler.tallies()["opened"] == 10 + 2 + 3
 
@@ -233,8 +226,7 @@ def test_leases_of_the_dead_end(site):
     site.send(site.reports(5))
     assert site.shuffler.store.reports.claim(100, 3600) is not None
     site.back_up("shuffler")
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="keep")
+    site.come_back("shuffler", waiting="keep")
     assert site.shuffler.store.reports.claim(100, 600) is not None
 
 
@@ -254,8 +246,7 @@ def test_work_that_goes_on_meanwhile_makes_it_begin_again(site, monkeypatch):
     site.back_up("shuffler")
     assert tries.count("store.sqlite") == 2
     (batch,) = site.batches().values()
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="drop")
+    site.come_back("shuffler", waiting="drop")
     assert site.batches() == {batch.id: batch}
     assert list((site.directory / "shuffler" / "parts").iterdir()) == []
 
@@ -307,8 +298,7 @@ def test_reports_gathered_after_the_copy_are_copied_whole(site, moments):
     assert moments["tries"] == 1
     assert site.shuffler.tallies() == {"opened": 7}
     assert len(_segments(site)) == 1
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="keep")
+    site.come_back("shuffler", waiting="keep")
     site.work()
     assert site.shuffler.tallies() == {"opened": 7}
 
@@ -319,8 +309,7 @@ def test_a_segment_begun_after_the_locks_counts_while_its_reports_wait(site, mom
     site.back_up("shuffler")
     assert moments["tries"] == 1
     assert len(_segments(site)) == 2
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="keep")
+    site.come_back("shuffler", waiting="keep")
     site.work()
     assert site.shuffler.tallies() == {"opened": 7}
 
@@ -334,8 +323,7 @@ def test_one_whose_reports_were_gathered_makes_it_begin_again(site, moments, gat
     site.back_up("shuffler")
     assert moments["tries"] == 2
     before = site.shuffler.tallies()
-    site.lose("shuffler")
-    site.bring_back("shuffler", waiting="keep")
+    site.come_back("shuffler", waiting="keep")
     site.work()
     tallies = site.shuffler.tallies()
     assert tallies.get("opened", 0) + before.get("rejected", 0) == 8
@@ -356,8 +344,7 @@ def test_a_store_that_never_stands_still_is_refused(site):
 
 
 def test_a_restored_analyzer_publishes_the_same_result_and_debits_once(site):
-    site.send(site.reports(CROWD + 3))
-    site.work()
+    site.crowd(CROWD + 3)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("shoal.service.analyzer.collect.Collector._open", _interrupted)
         site.collect()
@@ -366,8 +353,7 @@ def test_a_restored_analyzer_publishes_the_same_result_and_debits_once(site):
     site.clock.advance(7200)
     site.collect()
     (first,), ledger = site.results(), site.ledger()
-    site.lose("analyzer")
-    site.bring_back("analyzer")
+    site.come_back("analyzer")
     assert site.results() == []
     site.clock.advance(7200)
     assert site.collect().problems == {}
@@ -384,13 +370,11 @@ def test_a_restored_analyzer_publishes_the_same_result_and_debits_once(site):
 def test_what_was_collected_after_the_backup_cannot_be_had_again(site):
     """Purged at the shuffler it is not offered any more; before that, the request is missing."""
     site.back_up("analyzer")
-    site.send(site.reports(CROWD))
-    site.work()
+    site.crowd(CROWD)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("shoal.service.analyzer.collect.Collector._open", _interrupted)
         site.collect()
-    site.lose("analyzer")
-    site.bring_back("analyzer")
+    site.come_back("analyzer")
     passed = site.collect()
     ((batch, told),) = passed.problems.items()
     assert "collected by another request" in told
@@ -400,8 +384,7 @@ def test_what_was_collected_after_the_backup_cannot_be_had_again(site):
         connection.execute(sa.text(REMEDY), {"batch": batch})
     assert site.collect().published == (batch,)
     assert len(set(site.released)) == 1
-    site.lose("analyzer")
-    site.bring_back("analyzer")
+    site.come_back("analyzer")
     assert site.collect() == site.collect()
     assert site.results() == []
 
@@ -432,8 +415,7 @@ def test_keys_that_were_deleted_since_do_not_come_back(tmp_path):
         site.clock.advance(DAY)
         keyring.tick()
     assert keyring.gone() == {0}
-    site.lose("analyzer")
-    done = site.bring_back("analyzer")
+    done = site.come_back("analyzer")
     assert done.revived.deleted == (0,)
     back = site.analyzer.keyring
     assert back.gone() == frozenset(range(done.next_number)) - {1}
@@ -447,8 +429,7 @@ def test_a_key_that_waiting_reports_need_stays(tmp_path):
     site.send(site.reports(5))
     site.back_up("shuffler")
     site.clock.advance(20 * DAY)
-    site.lose("shuffler")
-    done = site.bring_back("shuffler", waiting="keep")
+    done = site.come_back("shuffler", waiting="keep")
     assert done.revived.deleted == ()
     site.work()
     assert site.shuffler.tallies()["opened"] == 5
@@ -537,8 +518,7 @@ def test_tokens_are_told(site):
 
 
 def test_collections_are_free_again(site):
-    site.send(site.reports(CROWD))
-    site.work()
+    site.crowd(CROWD)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("shoal.service.analyzer.collect.Collector._receive", _interrupted)
         site.collect()
@@ -546,6 +526,5 @@ def test_collections_are_free_again(site):
         held = {"owner": "ff" * 16, "lease_until": site.clock() + 600}
         connection.execute(analyzer_schema.collections.update().values(held))
     site.back_up("analyzer")
-    site.lose("analyzer")
-    site.bring_back("analyzer")
+    site.come_back("analyzer")
     assert site.collect().published

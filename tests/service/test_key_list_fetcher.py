@@ -13,27 +13,23 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from client_kit import DAY, NOW, QUICK, Owner
+from client_kit import DAY, NOW, Owner
 from factories import example
 from http_kit import client_of, serving
 from running_kit import wait_for
 from service.store_contract import migrated_under_load
 from service_site import Shuffler
 from shoal.sealing import KeyPair
-from shoal.service.client import AsyncClient, Policy, Sent
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database
 from shoal.service.db.key_lists import MOST_CONTRADICTIONS, KeyLists
 from shoal.service.keyring import ContradictionError, KeyList, KeyListError
 from shoal.service.keyring.key_list import Identity, unverified
-from shoal.service.opening import Pool
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler import worker as fetchers
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import KeyListFetcher
 from shoal.service.survey import Party
-
-PEOPLE = 12
 
 
 class Analyzer:
@@ -97,52 +93,6 @@ def shown(shuffler):
 # ------------------------------------------------------------------------- what it is there for
 
 
-class _Devices(httpx.AsyncBaseTransport):
-    """Devices reach the shuffler, and an analyzer that answers one of them otherwise."""
-
-    def __init__(self, app, personal):
-        self.app = httpx.ASGITransport(app=app)
-        self.personal = personal
-        self.hosts, self.bodies = set(), []
-
-    async def handle_async_request(self, request):
-        self.hosts.add(request.url.host)
-        if request.url.host == "analyzer.example":
-            return httpx.Response(200, content=self.personal)
-        if request.method == "POST":
-            self.bodies.append(await request.aread())
-        reply = await self.app.handle_async_request(request)
-        await reply.aread()
-        return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
-
-
-async def _answered(shuffler, transport, directory):
-    async with transport.app.app.router.lifespan_context(transport.app.app):
-        for person in range(PEOPLE):
-            async with AsyncClient(
-                directory / str(person),
-                transport=transport,
-                clock=shuffler.clock,
-                policy=Policy(minimum=2),
-                settings=QUICK,
-            ) as client:
-                assert isinstance(await client.report(shuffler.survey, "car"), Sent)
-
-
-def test_an_analyzer_cannot_give_a_person_a_key_of_their_own(tmp_path, shuffler, analyzer, fetcher):
-    document, pair = personal(analyzer.owner)
-    assert fetcher.step() == 1
-    devices = _Devices(shuffler.app(), document)
-    asyncio.run(_answered(shuffler, devices, tmp_path / "devices"))
-    assert devices.hosts == {"shuffler.example"}
-    wire, outer = shuffler.wire, shuffler.keyring.pair(0)
-    records = [wire.open_report(body, outer)[1] for body in devices.bodies]
-    body = b"".join(records)
-    everybody = Pool(0).open_records(wire.sections[0], analyzer.owner.pair(0), body)
-    targeted = Pool(0).open_records(wire.sections[0], pair, body)
-    assert (len(everybody.messages), len(targeted.messages)) == (PEOPLE, 0)
-
-
 # ---------------------------------------------------------------------------- over HTTP
 
 
@@ -162,15 +112,6 @@ def test_devices_wait_until_there_is_a_copy(shuffler, analyzer, fetcher):
         assert client.get(f"/v1/surveys/{'0' * 64}/keys/analyzer").status_code == 404
         shuffler.clock.advance(301 * DAY)  # the signature has ended
         assert client.get(path).status_code == 503
-
-
-def test_all_processes_show_the_same_bytes(tmp_path, shuffler, analyzer, fetcher):
-    fetcher.step()
-    database = Database(f"sqlite:///{tmp_path / 'shuffler' / 'store.sqlite'}")
-    other = ShufflerStore(database, tmp_path / "shuffler", shuffler.clock)
-    assert other.key_lists.find(analyzer.owner.fingerprint).document == analyzer.owner.document()
-    other.close()
-    database.close()
 
 
 # ------------------------------------------------------------------------- which lists count

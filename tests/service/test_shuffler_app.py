@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,12 +13,11 @@ import pytest
 from factories import DAY
 from http_kit import BYTES, client_of, refusal_of, serving
 from running_kit import wait_for
-from service_site import START, Shuffler
+from service_site import START
 from shoal.sealing import KeyPair
 from shoal.service.batch_file import BatchFile
 from shoal.service.keyring import KeyList
 from shoal.service.shuffler.reports import Reports
-from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Survey
 
 REQUEST = "0123456789abcdef" * 2
@@ -182,33 +179,6 @@ def test_a_full_line_sends_people_away_until_there_is_room(shuffler, monkeypatch
         assert shuffler.post(client, report).status_code == 202
 
 
-def test_the_end_waits_for_requests_in_flight_and_closes_the_segment(shuffler, monkeypatch):
-    go_on, entered, closed = threading.Event(), threading.Event(), []
-    receive, close = Reports.receive, ShufflerStore.close
-
-    def held_up(store, arrivals):
-        entered.set()
-        assert go_on.wait(60)
-        return receive(store, arrivals)
-
-    def noted(store):
-        closed.append(True)
-        return close(store)
-
-    monkeypatch.setattr(Reports, "receive", held_up)
-    monkeypatch.setattr(ShufflerStore, "close", noted)
-    with ThreadPoolExecutor(1) as people:
-        with serving(shuffler.app()) as url:
-            client = client_of(url)
-            waiting = people.submit(shuffler.post, client, shuffler.reports(3))
-            assert entered.wait(60)
-            threading.Timer(0.3, go_on.set).start()
-        assert waiting.result().status_code == 202
-        client.close()
-    assert closed == [True]
-    assert kept(shuffler) == (3, 0)
-
-
 # Batches
 
 
@@ -329,37 +299,3 @@ def test_progress_of_a_small_crowd_is_not_told(shuffler, client):
 
 
 # The document, and what is left behind
-
-
-def test_nothing_of_a_request_is_kept_but_its_reports(tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    mark = "marked-by-the-test"
-    marked = BYTES | {
-        "User-Agent": mark,
-        "Cookie": f"id={mark}",
-        "X-Forwarded-For": "203.0.113.99",
-        "Referer": f"https://{mark}.example",
-        "Accept-Language": mark,
-    }
-    shuffler = Shuffler.alone(tmp_path)
-    with serving(shuffler.app()) as url, client_of(url) as client:
-        path = f"{shuffler.path}/reports?from={mark}"
-        bodies = [b"".join(shuffler.reports(40)), shuffler.forged(3), b"x", mark.encode()]
-        for body in bodies:
-            client.post(path, content=body, headers=marked)
-        client.post(f"/v1/surveys/{mark}/reports", content=b"x", headers=marked)
-        client.get(f"{shuffler.path}/batches", headers=marked | {"Authorization": f"Bearer {mark}"})
-        shuffler.work()
-    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 3
-    # What the client beside us logs is its own matter.
-    logged = [
-        f"{record.getMessage()} {vars(record)}"
-        for record in caplog.records
-        if not record.name.startswith("http")
-    ]
-    assert any("uvicorn" in line for line in logged)
-    told = json.dumps([shuffler.observed, logged]).encode()
-    for content in [*written, told]:
-        for trace in (mark.encode(), b"203.0.113.99", b"127.0.0.1"):
-            assert trace not in content

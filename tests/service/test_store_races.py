@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from service.store_contract import (
     LEASE,
     START,
-    make_reports,
     make_survey,
     open_all,
     rows_of,
@@ -45,11 +43,6 @@ def race(places):
     return done
 
 
-def receive(url, directory):
-    """Take ten reports in."""
-    send(store_of(url, directory), make_survey(), range(10))
-
-
 def made(url, directory):
     database = Database(url, timeout=60)
     database.migrate("shuffler")
@@ -78,28 +71,6 @@ def test_two_processes_do_everything_once(store_urls, tmp_path, forks):
         assert sealed == claimed == len(states(database))
         assert sum(valid for _, valid in states(database)) == 420
         assert rows_of(database, schema.tags) + rows_of(database, schema.recent_tags) == 420
-        store.close()
-        database.close()
-
-
-def test_a_killed_intake_counts_all_or_nothing(tmp_path, forks):
-    """Killed before the commit nothing is there, and after it everything; nothing comes twice."""
-    expected = {"before-segment": 0, "after-segment": 0, "after-commit": 10}
-    for place, arrived in expected.items():
-        (tmp_path / place).mkdir()
-        url, directory = f"sqlite:///{tmp_path / place / 'store.sqlite'}", str(tmp_path / place)
-        database, store = made(url, directory)
-        asked = {"url": url, "directory": directory, "point": f"intake.{place}"}
-        assert forks.run(f"{HERE}.receive", asked) == [(-signal.SIGKILL, None)]
-        assert rows_of(database, schema.waiting_tags) == arrived
-        segments = list((tmp_path / place / "segments").iterdir())
-        assert len(segments) == (place != "before-segment")
-        assert store.garbage.collect() == (place == "after-segment")
-        new = 10 - arrived
-        assert send(store, make_survey(), range(10)) == new
-        assert store.reports.read(store.reports.claim(10, LEASE)) == make_reports(
-            make_survey(), range(10)
-        )
         store.close()
         database.close()
 

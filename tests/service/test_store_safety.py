@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -326,15 +325,6 @@ def test_a_segment_whose_name_was_not_synced_is_not_used(tmp_path, monkeypatch):
     segments.close()
 
 
-def test_files_do_not_say_when_they_were_written(lite):
-    fill(lite.store, lite.survey, range(5))
-    send(lite.store, lite.survey, range(5, 8))
-    send(lite.store, lite.survey, range(8, 9))
-    found = [*(lite.directory / "segments").iterdir(), *(lite.directory / "parts").iterdir()]
-    assert len(found) == 2
-    assert {(path.stat().st_mtime_ns, path.stat().st_atime_ns) for path in found} <= {(0, 0)}
-
-
 def test_a_commit_in_flight_keeps_its_segment(postgres_url, tmp_path):
     """The process that asked for it is dead, and its lock on the file with it."""
     parts = Parts(postgres_url, tmp_path / "shuffler")
@@ -408,11 +398,3 @@ def test_connections_notice_that_the_other_side_is_gone(postgres_url):
     }
     assert (parameters["tcp_user_timeout"], parameters["keepalives_idle"]) == ("20000", "20")
     database.close()
-
-
-def test_a_copy_of_the_directory_is_the_same_place(lite, tmp_path):
-    """Restored from a backup, both of them."""
-    send(lite.store, lite.survey, range(3))
-    shutil.copytree(lite.directory, tmp_path / "copy")
-    again = ShufflerStore(lite.database, tmp_path / "copy", lite.clock)
-    assert send(again, lite.survey, range(3)) == 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,6 @@ from service.simulation.kills import (
     begun,
     two_questions,
 )
-from service.simulation.machine import fast_directory
 from service.simulation.parties import DAY, START, World
 from service_site import documents_of
 from shoal.service.analyzer.collection import Opened
@@ -29,21 +26,18 @@ POINTS = [name for name in NAMES if name != HELD]
 
 
 @pytest.fixture(scope="module")
-def beginning():
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
-        yield begun(Path(directory))
+def beginning(tmp_path_factory):
+    return begun(tmp_path_factory.mktemp("beginning"))
 
 
 @pytest.fixture(scope="module")
-def with_two_questions():
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
-        yield begun(Path(directory), surveys=two_questions)
+def with_two_questions(tmp_path_factory):
+    return begun(tmp_path_factory.mktemp("with_two_questions"), surveys=two_questions)
 
 
 @pytest.fixture(scope="module")
-def on_postgresql(postgres_admin):
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
-        yield begun(Path(directory), postgres_admin)
+def on_postgresql(tmp_path_factory, postgres_admin):
+    return begun(tmp_path_factory.mktemp("on_postgresql"), postgres_admin)
 
 
 def left_behind(place, beginning):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from service.simulation.machine import Simulation, fast_directory, two_surveys
+from service.simulation.machine import Simulation, two_surveys
 from service.simulation.parties import Beginning
 
 
@@ -24,15 +22,15 @@ def silence():
 
 
 @pytest.fixture(scope="module")
-def sqlite():
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
-        yield Beginning(Path(directory) / "beginning", two_surveys)
+def sqlite(tmp_path_factory):
+    return Beginning(tmp_path_factory.mktemp("sqlite") / "beginning", two_surveys)
 
 
 @pytest.fixture(scope="module")
-def postgresql(postgres_admin):
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
-        yield Beginning(Path(directory) / "beginning", two_surveys, postgres_admin)
+def postgresql(tmp_path_factory, postgres_admin):
+    return Beginning(
+        tmp_path_factory.mktemp("postgresql") / "beginning", two_surveys, postgres_admin
+    )
 
 
 COMMON = ("published", "replays", "deaths at work")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.simulation.machine import fast_directory
 from service.simulation.parties import MAX_AGE, Beginning, World, survey_of
 from service_site import counts_of, documents_of
 from shoal.randomness import simulated
@@ -43,7 +42,7 @@ def counted(people, admin=None):
         size = people // 4
         return [survey_of("replay", fingerprints, k=ANSWERS, minimum=size // 4, target=size)]
 
-    with tempfile.TemporaryDirectory(dir=fast_directory()) as directory:
+    with tempfile.TemporaryDirectory() as directory:
         beginning = Beginning(Path(directory) / "beginning", make, admin)
         (survey,), (wire,) = beginning.surveys, beginning.wires
         with beginning.copied(Path(directory) / "world") as place:

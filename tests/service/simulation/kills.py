@@ -24,17 +24,11 @@ from service.simulation.parties import (
     World,
     survey_of,
 )
+from service_site import Analyzer, Shuffler
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.client import Client, Keys, Policy, Settings, seal_many
-from shoal.service.clock import ManualClock
-from shoal.service.db import Database
-from shoal.service.keyring import Keyring, Protection
-from shoal.service.shuffler.reports import Arrival
-from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches
-from shoal.service.wire import VERSION, Wire
 
 MINIMUM = 4
 CLIENTS = range(5)  # answer through the client
@@ -80,12 +74,13 @@ def begun(directory, admin=None, surveys=one_survey):
     """Both parties before the first day, with the reports that are sent by hand."""
     beginning = Beginning(directory / "beginning", surveys, admin)
     (survey,) = beginning.surveys
-    keys = {}
-    for role in ("shuffler", "analyzer"):
-        ring = Keyring.open(beginning.place.of(role) / "keys", protection=Protection.none())
-        keys[role] = ring.list().current(survey.suite, START)
+    place = beginning.place
+    halves = [kind(place.of(kind.role), url=place.urls[kind.role]) for kind in (Analyzer, Shuffler)]
+    keys = Keys(*(half.key(survey) for half in halves))
+    for half in halves:
+        half.close()
     everybody = answers_of(survey, range(EVERYBODY))
-    sealed = seal_many(survey, everybody, Keys(keys["analyzer"], keys["shuffler"]))
+    sealed = seal_many(survey, everybody, keys)
     for name in ("reports", "acknowledged"):
         (beginning.place.directory / name).mkdir()
     for name in (*SENDERS, *LATER):
@@ -137,16 +132,10 @@ class Collection:
 
 def fill(place, reports):
     """So many reports that wait to be opened: nobody can, but that is found out later."""
-    database = Database(place.urls["shuffler"])
-    store = ShufflerStore(database, place.of("shuffler"), ManualClock(START))
-    (survey,) = store.surveys.all()
-    size = Wire.of(survey).report_bytes
+    half = Shuffler(place.of("shuffler"), url=place.urls["shuffler"])
+    (half.survey,) = half.store.surveys.all()
     for start in range(0, reports, AT_ONCE):
-        words = simulated(start).words(AT_ONCE * size // 8 + 1)
-        table = np.frombuffer(words.tobytes()[: AT_ONCE * size], dtype=np.uint8).copy()
-        table = table.reshape(AT_ONCE, size)
-        table[:, 0], table[:, 1] = VERSION, 0
-        assert store.reports.receive([Arrival(survey.id, 0, table.tobytes())]).new == AT_ONCE
+        assert half.receive(half.forged(AT_ONCE, seed=start)) == AT_ONCE
 
 
 def collect(directory, urls, tokens, day, senders):

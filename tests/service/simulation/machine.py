@@ -42,7 +42,6 @@ LEASE = 600
 INTAKE = [name for name in NAMES if name.startswith("intake.")]
 WORK = [name for name in NAMES if name.startswith(("opening.", "batch.", "shuffle.", "purge."))]
 COLLECTING = [name for name in NAMES if name.startswith(("collect.", "analysis.", "release."))]
-MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
 
 surveys = st.sampled_from([0, 1])
 faults = st.sampled_from([OK, OK, OK, BEFORE, AFTER])
@@ -55,11 +54,6 @@ def two_surveys(fingerprints):
         survey_of(small, fingerprints, k=ANSWERS, minimum=MINIMUM, target=TARGET, small=small)
         for small in ("carry", "expire")
     ]
-
-
-def fast_directory():
-    """A place for files that need not survive the machine."""
-    return MEMORY if MEMORY.is_dir() else None
 
 
 _sealed: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
@@ -116,7 +110,7 @@ class Simulation(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self._stack = ExitStack()
-        place = Path(tempfile.mkdtemp(prefix="shoal-", dir=fast_directory()))
+        place = Path(tempfile.mkdtemp(prefix="shoal-"))
         self._stack.callback(place.rmdir)
         copy = self._stack.enter_context(self.beginning.copied(place / "world"))
         self.world = World(copy, self.beginning.tokens)

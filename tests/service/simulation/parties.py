@@ -18,32 +18,23 @@ from types import SimpleNamespace
 import httpx
 import sqlalchemy as sa
 
-from factories import example
+from factories import DAY, example
+from http_kit import BYTES
+from service_site import HOUR, ROLES, START, Analyzer, Shuffler
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.service import failpoints
-from shoal.service.analyzer.collect import AnalyzerWorker
 from shoal.service.analyzer.source import HttpSource
-from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.clock import ManualClock
-from shoal.service.db import Database
-from shoal.service.http.limits import Limits
-from shoal.service.keyring import KeyList, Keyring, Protection, Schedule
-from shoal.service.opening import Pool
-from shoal.service.shuffler.app import shuffler_app
-from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.worker import KeyListFetcher, Pace, ShufflerWorker
+from shoal.service.keyring import KeyList, Schedule
+from shoal.service.shuffler.worker import KeyListFetcher
 from shoal.service.survey import Batches
 from shoal.service.wire import Wire
 
-START = 1_800_000_000
-HOUR, DAY = 3600, 86_400
-ROLES = ("shuffler", "analyzer")
 ADDRESS = "https://shuffler.example"
 MAX_AGE = 6 * HOUR
 # Short lives, so that keys are replaced and deleted within a simulated week or two.
 SCHEDULE = Schedule(pending=HOUR, active=4 * DAY, expired=2 * DAY)
 OK, BEFORE, AFTER, HALF = "ok", "before", "after", "half"
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class Killed(BaseException):
@@ -70,31 +61,24 @@ def dying(point):
         failpoints._target, failpoints._left, failpoints.os = "", 0, system
 
 
-class ShufflerParty:
+class ShufflerParty(Shuffler):
     """A running shuffler: store, keys, application, worker."""
 
     def __init__(self, directory, url, clock, runner, analyzer_keys):
-        self.directory, self.clock, self._runner = directory, clock, runner
-        self.database = Database(url)
-        # No patience: it is measured with a clock that nobody sets.
-        self.store = ShufflerStore(self.database, directory, clock, grace=0)
-        self.keyring = Keyring.open(
-            directory / "keys", protection=Protection.none(), clock=self.clock
-        )
-        self.app = shuffler_app(
-            self.store, self.keyring, limits=Limits(address_rate=None), clock=clock
-        )
-        self.worker = ShufflerWorker(self.store, self.keyring, Pool(0), clock, pace=Pace(gather=0))
+        super().__init__(directory, clock, url=url, migrate=False)
+        self._runner = runner
+        app = self.app(address_rate=None)
+        self.working = self.worker(upkeep=60)
         shown = httpx.MockTransport(lambda _: httpx.Response(200, content=analyzer_keys()))
         self._fetcher = KeyListFetcher(self.store, clock, transport=shown)
-        self._life = self.app.router.lifespan_context(self.app)
+        self._life = app.router.lifespan_context(app)
         runner.run(self._life.__aenter__())
-        self._transport = httpx.ASGITransport(app=self.app)
+        self._transport = httpx.ASGITransport(app=app)
 
     def step(self):
         """One unit of work of every kind."""
         copied = self._fetcher.step()
-        return self.worker.step() or bool(copied)
+        return self.working.step() or bool(copied)
 
     def analyzer_keys(self, survey):
         """The analyzer's list that everybody has from here."""
@@ -119,25 +103,20 @@ class ShufflerParty:
         self.database.close()
 
 
-class AnalyzerParty:
+class AnalyzerParty(Analyzer):
     """A running analyzer: store, keys, worker, reaching the shuffler over a line."""
 
     def __init__(self, directory, url, clock, reach):
-        self.directory, self.clock = directory, clock
-        self.database = Database(url)
-        self.store = AnalyzerStore(self.database, directory, clock)
-        self.keyring = Keyring.open(
-            directory / "keys", protection=Protection.none(), clock=self.clock
-        )
-        self.worker = AnalyzerWorker(self.store, self.keyring, reach, Pool(0), clock=clock)
+        super().__init__(directory, clock, url=url, migrate=False)
+        self.working = self.worker(reach)
 
     def step(self):
         """One pass over everything."""
-        return self.worker.step()
+        return self.working.step()
 
     def gone(self):
         """Nothing of it is left in this process; what it had leased is leased still."""
-        self.worker.close()
+        self.working.close()
         self.database.close()
 
 
@@ -223,39 +202,23 @@ class Beginning:
         self._copies = 0
         self._name = f"shoal_{os.getpid()}_{id(self)}"
         self.place = Place(directory, self._urls(directory, "beginning"))
-        for role in ROLES:
-            self.place.of(role).mkdir(mode=0o700, parents=True)
-        keyrings = {role: self._keyring(role) for role in ROLES}
-        self.surveys = make({role: ring.fingerprint for role, ring in keyrings.items()})
+        halves = {kind.role: self._made(kind) for kind in (Shuffler, Analyzer)}
+        self.surveys = make({role: half.keyring.fingerprint for role, half in halves.items()})
         self.wires = [Wire.of(survey) for survey in self.surveys]
-        self.tokens = {}
-        self._fill()
-
-    def _keyring(self, role):
-        return Keyring.create(
-            self.place.of(role) / "keys",
-            role=role,
-            protection=Protection.none(),
-            clock=ManualClock(START),
-            schedule=SCHEDULE,
-        )
-
-    def _fill(self):
-        for role in ROLES:
-            if self._admin is not None:
-                self._execute(f"CREATE DATABASE {self._database('beginning', role)}")
-            database = Database(self.place.urls[role])
-            database.migrate(role)
-            clock, directory = ManualClock(START), self.place.of(role)
-            if role == "analyzer":
-                store = AnalyzerStore(database, directory, clock)
-            else:
-                store = ShufflerStore(database, directory, clock)
+        for half in halves.values():
             for survey in self.surveys:
-                store.surveys.add(survey)
-                if role == "shuffler":
-                    self.tokens[survey.id] = store.tokens.add("analyzer", survey.id, 1000 * DAY)
-            database.close()
+                half.store.surveys.add(survey)
+        tokens = halves["shuffler"].store.tokens
+        names = [survey.id for survey in self.surveys]
+        self.tokens = {name: tokens.add("analyzer", name, 1000 * DAY) for name in names}
+        for half in halves.values():
+            half.close()
+
+    def _made(self, kind):
+        if self._admin is not None:
+            self._execute(f"CREATE DATABASE {self._database('beginning', kind.role)}")
+        place, url = self.place.of(kind.role), self.place.urls[kind.role]
+        return kind(place, ManualClock(START), url=url, schedule=SCHEDULE)
 
     def _urls(self, directory, name):
         if self._admin is None:
