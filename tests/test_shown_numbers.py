@@ -10,8 +10,7 @@ import pytest
 
 import shoal
 from factories import example
-from shoal.explain.items import Item
-from shoal.explain.text import down, measured, up
+from shoal.explain.text import Item, down, measured, up
 from shoal.intervals.estimates import Estimate
 from shoal.results.result import ColumnResult, Result
 from shoal.service.survey.promise import if_made_up

@@ -24,7 +24,7 @@ from shoal.engines.shuffling import RUN_HERE
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.explain.views import Tabular
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.prefixes import (

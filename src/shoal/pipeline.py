@@ -12,7 +12,7 @@ from shoal.accounting import amplification, search
 from shoal.accounting.compose import ComposedProfile
 from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import tables
-from shoal.engines.counting import Counting, Part
+from shoal.engines.counting import Counting
 from shoal.engines.engine import Engine
 from shoal.engines.shuffling import ORDERLESS, RUN_HERE, shuffle
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
@@ -23,14 +23,13 @@ from shoal.planning.plans import Budget, Plan, QuestionPlan, Task, allot, listed
 from shoal.planning.schemes import Scheme, fitting, mismatch, restored, schemes
 from shoal.questions.answers import MOST_PUBLIC
 from shoal.questions.kinds import NONE, OTHER, Choice, Question, Text
-from shoal.questions.settled import Lookup, Members, Settled, settle_all
+from shoal.questions.settled import Lookup, Settled, settle_all
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, Named, Person, require
 from shoal.randomness import Randomness, source
-from shoal.results.result import ColumnResult, Result, Stages, remarks
+from shoal.results.result import ColumnResult, Result, Stages, remarks, result_of
 
 if TYPE_CHECKING:
     from shoal.open_answers import OpenResult
-    from shoal.planning.schemes import Rounded
     from shoal.questions.settled import Coding
 
 __all__ = ["ColumnResult", "Result", "run", "shuffle"]
@@ -149,7 +148,8 @@ def run(
             table, task.settled.n, bits, stages, progress, done=done, people=total
         )
         with stages("estimate"):
-            results.append(result_of(task, part))
+            truth = None if part.totals is None else part.totals / task.settled.n
+            results.append(result_of(task, part.counts, truth))
     notes = [*remarks(results, "notes"), *terms.notes]
     if len(results) > 1:
         notes.append(_budget(results, guarantee, terms))
@@ -521,65 +521,6 @@ def _found_groups(
 
 
 # --------------------------------------------------------------------------------- what comes out
-
-
-def result_of(task: Task, part: Part) -> ColumnResult:
-    """What everybody's reports say of a question."""
-    settled, scheme, device = task.settled, task.scheme, task.devices[0]
-    n, known = settled.n, task.plan
-    ways = (note for note in (scheme.note, known and known.note) if note)
-    notes = (*settled.notes, *settled.assumptions, *ways)
-    fields: dict[str, Any] = {
-        "column": settled.question.name,
-        "labels": settled.labels,
-        "estimate": scheme.estimate(task.devices, part.counts),
-        "randomizer": device,
-        "guarantee": task.guarantee,
-        "n": n,
-        "plan": known,
-        "levels": task.devices[1:],
-        "truth": None if part.totals is None else part.totals / n,
-        "notes": notes,
-        "warnings": task.warnings,
-        "order": settled.order,
-    }
-    if scheme.means:
-        from shoal.results.means import MeansResult
-
-        return MeansResult.of(settled, cast("Rounded", scheme), **fields)
-    if settled.scores:
-        from shoal.results.result import Scored
-
-        groups = ("mean",) if settled.groups is None else settled.groups.labels
-        fields["scored"] = Scored(settled.cells_of_means, settled.scores, groups)
-    if settled.groups is not None and settled.answers is not None:
-        from shoal.results.groups import GroupedResult
-
-        return GroupedResult(
-            by=settled.groups.name,
-            group_labels=settled.groups.labels,
-            answers=settled.answers.labels,
-            inner=settled.answers.edges,
-            **fields,
-        )
-    if settled.edges is None:
-        result = ColumnResult(**fields)
-        doubtful = settled.scores or getattr(settled.coding, "several", False)
-        return _doubted(result, settled) if doubtful else result
-    quantiles = getattr(settled.question, "quantiles", ())
-    bins: dict[str, Any] = {"bins": settled.edges, "quantiles": quantiles}
-    return _doubted(ColumnResult(**fields, **bins, ranges=settled.ranges), settled)
-
-
-def _doubted(result: ColumnResult, settled: Settled) -> ColumnResult:
-    """With a warning if hardly anybody has a value."""
-    doubts = result.doubts()
-    coding = cast("Members", settled.coding)
-    if coding.several and not any(each.significant for each in result.items()):
-        mark = coding.separator
-        what = f"does {result.column} hold lists, or text with {mark!r} between?"
-        doubts.append(f"no answer can be told from nobody: {what}")
-    return replace(result, warnings=(*result.warnings, *doubts)) if doubts else result
 
 
 def _budget(columns: Sequence[ColumnResult], guarantee: Guarantee, terms: Terms) -> str:

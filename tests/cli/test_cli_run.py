@@ -17,7 +17,7 @@ from cli import desks
 from cli.desks import ROWS
 from shoal.cli import render
 from shoal.errors import RefusedError
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.results.charts import Axis
 
 

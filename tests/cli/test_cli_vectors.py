@@ -10,7 +10,7 @@ from cli import desks
 from cli.desks import MEAN
 from cli.desks import VECTORS as ROWS
 from shoal.cli import render
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.results.charts import Axis
 
 VECTOR = "run rows.csv --columns x,y,z --norm 5"

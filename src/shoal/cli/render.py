@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shoal.cli.options import Options
     from shoal.cli.run import RunOptions
-    from shoal.explain.items import Item
+    from shoal.explain.text import Item
     from shoal.open_answers import OpenResult
     from shoal.results.charts import Axis, Panel
     from shoal.results.result import ColumnResult, Result
@@ -325,7 +325,7 @@ def _open_chart(result: OpenResult) -> Iterator[RenderableType]:
 def bar(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """Solid up to the lower limit, shaded up to the upper one.
 
-    >>> from shoal.explain.items import Item
+    >>> from shoal.explain.text import Item
     >>> from shoal.results.charts import Axis
     >>> row = Item("red", 5.0, 4.0, 6.0)
     >>> bar(row, Axis(0.0, 10.0), width=10)
@@ -364,7 +364,7 @@ def _mean_chart(mean: Item, bounds: tuple[float, float] | None) -> Iterator[Rend
 def interval(row: Item, axis: Axis, width: int = WIDTH) -> str:
     """The interval of a coordinate, its mean in it, and zero.
 
-    >>> from shoal.explain.items import Item
+    >>> from shoal.explain.text import Item
     >>> from shoal.results.charts import Axis
     >>> row = Item("x", 5.0, 4.0, 6.0)
     >>> interval(row, Axis(0.0, 10.0), width=11)

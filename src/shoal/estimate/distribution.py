@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.estimate.tree import TreeEstimate
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.base import Codes
 from shoal.mechanisms.estimators import AnswerEstimator

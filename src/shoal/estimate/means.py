@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.estimate import on_simplex
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.intervals.estimates import Estimate, possible, ratio_limits, widened
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.values import Array, Record, attributes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from shoal.estimate import top
-from shoal.explain.items import Item
+from shoal.explain.text import Item
 from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate, VectorEstimate
 from shoal.values import Array
 

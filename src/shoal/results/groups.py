@@ -11,8 +11,7 @@ import numpy as np
 from shoal.estimate import groups
 from shoal.estimate.groups import NOBODY, Group
 from shoal.explain.document import Row, Table
-from shoal.explain.items import Item
-from shoal.explain.text import whole
+from shoal.explain.text import Item, whole
 from shoal.intervals.estimates import Estimate
 from shoal.mechanisms.estimators import AnswerEstimator
 from shoal.questions.edges import Edges

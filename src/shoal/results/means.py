@@ -12,8 +12,7 @@ import numpy as np
 
 from shoal.estimate.groups import NOBODY
 from shoal.explain.document import Row, Table
-from shoal.explain.items import Item
-from shoal.explain.text import whole
+from shoal.explain.text import Item, whole
 from shoal.planning.schemes import Rounded
 from shoal.questions.kinds import spelled
 from shoal.questions.settled import Settled

@@ -24,15 +24,14 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
-from shoal.explain.items import Item
 from shoal.explain.rendering import environment, render
-from shoal.explain.text import down, factor, finite, plain, plural, up, visible
+from shoal.explain.text import Item, down, factor, finite, plain, plural, up, visible
 from shoal.explain.views import Tabular
 from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate
 from shoal.mechanisms.base import Device
 from shoal.results import charts
 from shoal.results.charts import Chart, counted
-from shoal.values import Array, Record, attributes
+from shoal.values import Array, Counts, Record, attributes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +40,10 @@ if TYPE_CHECKING:
     from shoal.estimate.means import Mean
     from shoal.mechanisms.estimators import AnswerEstimator
     from shoal.planning import Plan, QuestionPlan
+    from shoal.planning.plans import Task
+    from shoal.planning.schemes import Rounded
     from shoal.questions.edges import Edges
+    from shoal.questions.settled import Members
 
 T = TypeVar("T")
 TEMPLATES = Path(__file__).parent
@@ -224,8 +226,8 @@ class ColumnResult:
 
     def doubts(self) -> list[str]:
         """Whether a column in bins, or of steps, has values at all, by the estimate."""
-        places = self.scored.scores if self.bins is None and self.scored else self.bins or ()
-        if len(self.labels) != len(places) + 1:
+        places = self.bins or (self.scored.scores if self.scored else ())
+        if not places or len(self.labels) != len(places) + 1:
             return []
         low, _ = cast("Estimate", self.estimate).interval()
         dates = self.bins is not None and self.bins.dates
@@ -325,6 +327,49 @@ class ColumnResult:
                 log=False,
             )
         return axes
+
+
+def result_of(task: Task, counts: Sequence[Counts], truth: Array | None = None) -> ColumnResult:
+    """What everybody's reports say of a question: of a table, or of a survey."""
+    settled, scheme = task.settled, task.scheme
+    groups, answers, edges = settled.groups, settled.answers, settled.edges
+    ways = (note for note in (scheme.note, task.plan and task.plan.note) if note)
+    fields: dict[str, Any] = {
+        "column": settled.name,
+        "labels": settled.labels,
+        "estimate": scheme.estimate(task.devices, counts),
+        "randomizer": task.devices[0],
+        "guarantee": task.guarantee,
+        "n": settled.n,
+        "plan": task.plan,
+        "levels": task.devices[1:],
+        "truth": truth,
+        "notes": (*settled.notes, *settled.assumptions, *ways),
+        "warnings": task.warnings,
+        "order": settled.order,
+    }
+    if scheme.means:
+        from shoal.results.means import MeansResult
+
+        return MeansResult.of(settled, cast("Rounded", scheme), **fields)
+    if settled.scores:
+        named = ("mean",) if groups is None else groups.labels
+        fields["scored"] = Scored(settled.cells_of_means, settled.scores, named)
+    if groups is not None and answers is not None:
+        from shoal.results.groups import GroupedResult
+
+        fields |= {"answers": answers.labels, "inner": answers.edges}
+        return GroupedResult(by=groups.name, group_labels=groups.labels, **fields)
+    if edges is not None:
+        quantiles = getattr(settled.question, "quantiles", ())
+        fields |= {"bins": edges, "quantiles": quantiles, "ranges": settled.ranges}
+    result = ColumnResult(**fields)
+    doubts, coding = result.doubts(), cast("Members", settled.coding)
+    several = getattr(coding, "several", False)
+    if several and not any(each.significant for each in result.items()):
+        what = f"does {result.column} hold lists, or text with {coding.separator!r} between?"
+        doubts.append(f"no answer can be told from nobody: {what}")
+    return replace(result, warnings=(*result.warnings, *doubts)) if doubts else result
 
 
 @dataclass(frozen=True)
