@@ -53,7 +53,6 @@ INSIDE = {
     "shoal.explain.text.up_to",
     "shoal.mechanisms.registry.calibration",
     "shoal.mechanisms.base.Mechanism",
-    "shoal.mechanisms.base.Odds",
     "shoal.questions.answers.Answers",
 }
 
