@@ -405,7 +405,6 @@ def changed(place, **fields):
     return json.dumps(kept)
 
 
-NO_OBJECT = "expected an object with a column as groups in question 1 of q.json"
 OF_CHOICE = "expected groups with labels and a text, of a choice, for"
 
 
@@ -413,33 +412,16 @@ OF_CHOICE = "expected groups with labels and a text, of a choice, for"
     ("written", "said"),
     [
         ("{", "expected --questions to be a file of JSON"),
-        ("{}", "expected --questions to be a file with a list of at least one question"),
-        ("[]", "expected --questions to be a file with a list of at least one question"),
-        (changed(0, groups="ab"), f"{NO_OBJECT}, got groups='ab'"),
-        (changed(0, groups=["a", "b"]), NO_OBJECT),
-        (changed(0, groups={"labels": ["a", "b"]}), "groups with a column in question 1 of"),
         (changed(0, groups=AREA | {"text": ""}), f"{OF_CHOICE} travel in question 1 of"),
         (changed(0, groups={"column": "area", "text": "?"}), f"{OF_CHOICE} travel"),
         (changed(1, groups=AREA), f"{OF_CHOICE} minutes in question 2 of q.json"),
         (changed(0, groups=AREA | {"text": 1}), "expected a text as text in question 1 of"),
-        (changed(0, groups=AREA | {"lables": []}), "of groups (did you mean labels?) in question"),
-        (changed(0, groups=AREA | {"labels": ["n", "n"]}), "every group once in question 1 of"),
-        (json.dumps([*QUESTIONS, "x"]), "with kind, name and more in question 3 of q.json"),
         (changed(1, text=None), "got text=''"),
-        (changed(1, name=None), "a question with a name in question 2 of q.json"),
-        (changed(1, kind=None), "expected one of choice, choices, scale, number, bins, vector"),
-        (changed(1, kind="numbr"), "text (did you mean number?) in question 2 of q.json"),
-        (changed(0, colour=1), "labels, other, public in question 1 of q.json, got key='colour'"),
-        (changed(0, lables=[]), "public (did you mean labels?) in question 1 of q.json"),
         (changed(1, name="a b"), "hyphens and dots in question 2 of q.json, got name='a b'"),
         (changed(1, name=""), "in question 2 of q.json, got name=''"),
-        (changed(1, name="travel"), "another name than that of question 1 in question 2 of"),
         (changed(0, text="a\nb"), "got text='a\\nb'"),
-        (changed(0, labels=["a", "a"]), "every answer once in question 1 of q.json, got labels="),
         (changed(0, labels=["a", " a"]), "that look different from each other"),
-        (changed(1, low=2, high=1), "low < high in question 2 of q.json, got bounds=(2.0, 1.0)"),
         (changed(1, choose="laplce"), "(did you mean laplace?) in question 2 of"),
-        (changed(1, choose="laplce"), "got choose='laplce'"),
         (changed(1, choose=1), "a text as choose in question 2 of q.json, got choose=1"),
         (
             changed(1, choose="grr"),
@@ -450,18 +432,8 @@ OF_CHOICE = "expected groups with labels and a text, of a choice, for"
             "devices run, for minutes (this is for tables) in question 2 of q.json, got choose",
         ),
         (changed(0, choose="duchi"), "for answers, as in travel in question 1 of q.json, got ch"),
-        (changed(0, low=0, high=1), "in question 1 of q.json, got key='low'"),
-        (changed(1, labels=["a"]), "in question 2 of q.json, got key='labels'"),
         (changed(0, labels=None), "a list of answers for the question travel in question 1 of"),
         (changed(0, labels=3), "a list of answers for the question travel in question 1 of"),
-        (changed(1, high=None), "a question with a high in question 2 of q.json"),
-        (changed(1, high="x"), "two finite numbers with low < high in question 2 of q.json"),
-        (changed(1, high=True), "in question 2 of q.json, got high=True"),
-        (changed(0, labels="ab"), "a list of answers as labels in question 1 of q.json"),
-        (changed(0, labels=[["a"]]), "a list of answers as labels in question 1 of q.json"),
-        (changed(0, labels=[]), "in question 1 of q.json, got labels='0 answers'"),
-        (changed(0, weight="1"), "a number as weight in question 1 of q.json, got weight='1'"),
-        (changed(0, weight=-1), "expected weight > 0 and finite in question 1 of q.json"),
         (changed(0, other=True), "no other answers to travel than those of the list"),
         (changed(0, missing="drop"), "'cell' for travel, as in every survey in question 1 of"),
         (changed(1, kind="scale"), "a choice or a number, as surveys ask for minutes so far"),
