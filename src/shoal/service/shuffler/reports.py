@@ -73,7 +73,6 @@ from shoal.service.shuffler.tables import (
     GATHERED,
     counters,
     extents,
-    recent_codes,
     recent_tags,
     waiting_codes,
     waiting_tags,
@@ -470,11 +469,6 @@ class Reports:
         with self.database.read() as connection:
             needed = self.database.dialect.held(connection, names)
         return needed | set(self.database.values(sa.select(extents.c.segment).distinct()))
-
-    def sweep(self) -> bool:
-        """Let the database's files forget the journal; whether nobody was in the way."""
-        journal = (extents, waiting_tags, waiting_codes)
-        return self.database.sweep([*journal, recent_tags, recent_codes])
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""

@@ -121,3 +121,6 @@ OF_REPORTS = (tags, recent_tags, waiting_tags)
 GATHERED, ANYWHERE = (tags, recent_tags), (tags, recent_tags, waiting_tags)
 OF_PEOPLE = (codes, recent_codes, waiting_codes)
 TRACES = (batches, counters, extents, *OF_REPORTS, recent_codes, waiting_codes)
+
+# The journal, and what gatherings write anew: the files of the database are to forget it soon.
+SWEPT = (extents, waiting_tags, waiting_codes, recent_tags, recent_codes)
