@@ -15,7 +15,7 @@ from shoal.engines.counting import Counting, Report
 from shoal.engines.tables import table as opened
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.questions.kinds import Bins, Choice, Choices, Find, Groups, Number, Text, Vector
+from shoal.questions.kinds import Bins, Choice, Find, Groups, Number
 from shoal.questions.settled import PUBLIC_GROUPS, PUBLIC_LIST, settle
 from shoal.questions.terms import Person
 from shoal.randomness import secure
@@ -228,29 +228,6 @@ MANY = pl.DataFrame({"vote": ["a", "b"] * 500, "code": [f"{i % 300}" for i in ra
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (lambda: Choice("vote").by("vote"), "another column"),
-        (lambda: Groups("region", []), "at least one name"),
-        (lambda: Groups("region", "north"), "at least one name"),
-        (lambda: Groups("region", ["a", "b", "a"]), "every group once"),
-        (lambda: Groups("region", [1, 1.0]), "every group once"),
-        (lambda: Groups("region", ["a", None]), "no empty name"),
-        (lambda: Groups("region", missing="drop"), "'cell' or 'refuse'"),
-        (lambda: Find(length=0), "length"),
-        (lambda: Choices("vote", ["yes", "no"]).by("region"), "no groups for choices"),
-        (lambda: Vector("moved", ["x", "y"], 1.0).by("region"), "no groups for a vector"),
-        (lambda: Text("vote").by("region"), "no groups for texts"),
-        (lambda: Bins("age", 0, 9, bins=3, quantiles=0.5).by("region"), "no quantiles with groups"),
-        (lambda: Bins("age", 0, 9, ranges=[(0, 4)]).by("region"), "no ranges with groups"),
-    ],
-)
-def test_groups_that_make_no_sense_are_refused(asked, message):
-    with pytest.raises(InvalidArgumentError, match=message):
-        asked()
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"questions": Choice("vote").by("regoin")}, r"did you mean region\?"),
@@ -283,37 +260,13 @@ def test_many_groups_are_public_only_if_said_so():
     assert len(result.only.groups) == 300
 
 
-@pytest.fixture
-def table(tmp_path, monkeypatch):
+def test_the_terminal_has_a_chart_for_each_group(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     FRAME.write_csv("votes.csv")
-    return ["run", "votes.csv", "--column", "vote", "--epsilon", "1"]
-
-
-@pytest.mark.usefixtures("table")
-def test_the_terminal_has_a_chart_for_each_group(table):
-    words = [*table, "--by", "region", "--groups", "north,south,west", "--report", "out.html"]
-    said = command_kit.shoal(*words).success()
+    words = "run votes.csv --column vote --epsilon 1 --by region --groups north,south,west"
+    said = command_kit.shoal(*words.split(), "--report", "out.html").success()
     assert "vote by region, estimated from 1,900 reports" in said
     assert "west: nobody, up to noise: at most " in said
     assert said.count("its 95 % interval") == 1
     for group in ("north", "south"):
         assert f"{group}: about " in said
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--by vote", "got --by vote"),
-        ("--by region --groups ,", "got --groups none"),
-        ("--by region --groups a,b,a", "every group once, got --groups a"),
-        ("--groups a,b", "--groups needs --by"),
-        ("--open-groups", "--open-groups needs --by"),
-        ("--by region --open-groups --groups a,b", "leave out --groups"),
-        ("--by regoin", "did you mean region?), got --by regoin"),
-    ],
-)
-def test_the_command_refuses_in_one_line(table, words, message, tmp_path):
-    before = sorted(tmp_path.iterdir())
-    assert message in command_kit.shoal(*table, *words.split(), "--csv", "o.csv").refusal()
-    assert sorted(tmp_path.iterdir()) == before
