@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from shoal import checks
 from shoal.accounting.approximate import (
@@ -98,15 +98,7 @@ class HasProfile(Protocol):
         """The curve of n honest people's messages."""
 
 
-class HasParts(Protocol):
-    """A mechanism: its part called ``privacy`` is its law, or the profile of all messages."""
-
-    @property
-    def parts(self) -> Any:  # noqa: ANN401 - of which one matters here
-        """What it is made of."""
-
-
-Randomizer = BlanketLaw | HasLaw | HasProfile | HasParts
+Randomizer = BlanketLaw | HasLaw | HasProfile
 Profile = PrivacyProfile | ApproximateProfile | NoiseProfile | BallProfile
 
 
