@@ -129,16 +129,6 @@ def category_codes(
     return codes.astype(np.int64, copy=False)
 
 
-def bounded_numbers(values: npt.ArrayLike, low: float, high: float) -> Array:
-    """Numbers within public bounds, or an error naming the row of the first that is outside."""
-    numbers = np.asarray(values, dtype=np.float64)
-    shape = f"shape {numbers.shape}"
-    checks.refuse(numbers.ndim != 1, "a one-dimensional array", values=shape)
-    inside = (numbers >= low) & (numbers <= high)
-    checks.everybody(inside, f"numbers from {low:g} to {high:g}", value=numbers)
-    return numbers
-
-
 def vector_rows(values: npt.ArrayLike, dimension: int) -> Array:
     """One row of so many numbers per person."""
     vectors = np.asarray(values, dtype=np.float64)

@@ -162,6 +162,8 @@ class Mechanism(ABC, Generic[E_co]):
     uneven: Uneven | None = None
     # Whether it takes public coins, which may be drawn once the data are fixed.
     public_coins: ClassVar[bool] = False
+    # Whether message x is what holders of datum x send beside their noise.
+    truthful: ClassVar[bool] = False
     # In template text: the sentences in which a survey says what leaves a device, and how.
     words: ClassVar[str] = """
 {% set leaves %}
@@ -405,9 +407,9 @@ class Mechanism(ABC, Generic[E_co]):
         """Answers whose messages are known to differ much."""
         return ()
 
-    def true_message(self, value: Any) -> int | None:  # noqa: ANN401, ARG002
+    def true_message(self, value: Any) -> int | None:  # noqa: ANN401
         """The number of the message that holders of this datum send beside their noise."""
-        return None
+        return value if self.truthful else None
 
 
 Device: TypeAlias = Mechanism[Any]  # what a device may run, whatever it estimates

@@ -45,11 +45,9 @@ from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import (
     EXACT,
     ByProfile,
-    Candidate,
     Integers,
     Mechanism,
     Parts,
-    Wanted,
     margins,
 )
 from shoal.mechanisms.codec import (
@@ -131,6 +129,7 @@ class CarrierHistogram(Mechanism[Estimate]):
     name: ClassVar[str] = "near-central-carriers"
     words = texts.CARRIED_NOISE
     several = True
+    truthful = True
 
     k: int
     central_epsilon: float
@@ -176,12 +175,6 @@ class CarrierHistogram(Mechanism[Estimate]):
         numbers = encode_integers(np.array([self._nothing, codec.outputs]), codec.message_bytes)
         padding, absent = (row.tobytes() for row in numbers)
         return Uneven(self.people, absent, padding, self.records, codec)
-
-    @classmethod
-    def candidates(cls, wanted: Wanted) -> list[Candidate]:
-        """It is what a survey runs where another near-central histogram was planned."""
-        del wanted
-        return []
 
     @classmethod
     def calibrated(
@@ -243,10 +236,6 @@ class CarrierHistogram(Mechanism[Estimate]):
     def _nothing(self) -> int:
         """The message that says nothing: the shuffler adds such."""
         return 2 * self.k
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's number: (answer, +)."""
-        return value
 
     # How they are drawn
 

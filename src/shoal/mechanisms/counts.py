@@ -203,15 +203,15 @@ class NearCentralCount(_NearCentral[Estimate]):
 
     name: ClassVar[str] = "near-central"
     words = texts.MARK_AND_NOISE
+    truthful = True
     _copies = 1
 
     k: int = field(default=2, init=False)
 
     @classmethod
-    def candidates(cls, wanted: Wanted) -> list[Candidate]:
-        """Of two answers."""
-        two = wanted.domain == Cells(2)
-        return [Candidate(cls.name, calibrated=partial(cls.calibrated))] if two else []
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:  # noqa: ARG003
+        """Of two answers, which is nothing to be said."""
+        return [Candidate(cls.name, calibrated=cls.calibrated)]
 
     @cached_property
     def parts(self) -> Parts[Estimate]:
@@ -240,10 +240,6 @@ class NearCentralCount(_NearCentral[Estimate]):
     def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """A message +1 for an answer 1, and a share of the noise."""
         return self._sent(data, bits)
-
-    def true_message(self, value: int) -> int | None:
-        """That of the answer."""
-        return value
 
 
 class OfOnes(DataFree):
@@ -476,6 +472,7 @@ class FairCoins(Mechanism[Estimate]):
 
     name: ClassVar[str] = "coins"
     words = texts.COIN
+    truthful = True
     several = True
 
     coins: float
@@ -488,10 +485,9 @@ class FairCoins(Mechanism[Estimate]):
         object.__setattr__(self, "coins", shares.rounded_up(self.coins))
 
     @classmethod
-    def candidates(cls, wanted: Wanted) -> list[Candidate]:
-        """Of two answers."""
-        two = wanted.domain == Cells(2)
-        return [Candidate(cls.name, calibrated=partial(cls.calibrated))] if two else []
+    def candidates(cls, wanted: Wanted) -> list[Candidate]:  # noqa: ARG003
+        """Of two answers, which is nothing to be said."""
+        return [Candidate(cls.name, calibrated=cls.calibrated)]
 
     @cached_property
     def parts(self) -> Parts[Estimate]:
@@ -518,10 +514,6 @@ class FairCoins(Mechanism[Estimate]):
                 "ask for a larger epsilon or delta, or for more people",
             )
         return cls(coins=coins).kept(n=n, epsilon=epsilon, delta=delta)
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number."""
-        return value
 
     def draw(self, data: Whole, bits: Randomness) -> Envelopes:
         """The answer, or a coin."""

@@ -151,6 +151,7 @@ class UniformDummies(AmongDummies):
 
     name: ClassVar[str] = "dummies"
     words = texts.AMONG_DUMMIES
+    truthful = True
 
     dummies: float
     k: int
@@ -184,10 +185,6 @@ class UniformDummies(AmongDummies):
         added = self.added.added(data.size, bits)
         drawn = bits.below(self.k, int(added.sum())).astype(np.int64)
         return ragged(data, drawn, added)
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number."""
-        return value
 
     def _profile(self, n: int) -> NoiseProfile:
         return NoiseProfile(

@@ -229,6 +229,7 @@ class NearCentralHistogram(Mechanism[Estimate]):
     """
 
     several = True
+    truthful = True
     parameters: ClassVar[tuple[str, ...]] = ("rate", "pairs")  # of the noise
     inflation: ClassVar[float]  # variance over the curator's, unless another is chosen
 
@@ -300,10 +301,6 @@ class NearCentralHistogram(Mechanism[Estimate]):
     def integers(self) -> Integers:
         """What everybody's share of the noise is drawn by."""
         return self._clumps.integers
-
-    def true_message(self, value: int) -> int:
-        """The bucket of the answer, with +."""
-        return value
 
     @property
     def slots(self) -> int:

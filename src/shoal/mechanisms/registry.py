@@ -29,6 +29,7 @@ class Line(NamedTuple):
     local: bool = True
     several: bool = False  # messages of one person
     surveys: bool = False  # made for surveys of the service, from another one that is planned
+    by_name: bool = False  # no planner tries it
 
     @property
     def by_sigma(self) -> bool:
@@ -37,7 +38,7 @@ class Line(NamedTuple):
 
     def fits(self, domain: Domain) -> bool:
         """Whether it is for such data; bits are answers, of which there are two."""
-        bits = self.takes == "bits" and domain.takes == "answers"
+        bits = self.takes == "bits" and domain.arguments.get("k") == 2
         return bits or self.takes == domain.takes
 
 
@@ -61,7 +62,7 @@ LINES = {
     "gaussian-vectors": Line("gaussian", "GaussianVectors", "vectors", "tables", local=False),
     "near-central": _several("counts", "NearCentralCount", "bits", "clients"),
     "coins": _several("counts", "FairCoins", "bits"),
-    "zero-sum-count": _several("zero_sum", "ZeroSumCount", "bits"),
+    "zero-sum-count": _several("zero_sum", "ZeroSumCount", "bits", by_name=True),
     "dummies": _several("dummies", "UniformDummies", "answers"),
     "sparse": _several("zero_sum", "SparseHistogram", "answers"),
     "zero-sum": _several("zero_sum", "ZeroSumHistogram", "answers"),
@@ -100,7 +101,8 @@ def names(
 def fitting(domain: Domain, *, several: bool) -> Iterator[type[Device]]:
     """The mechanisms for these data, those with ``several`` messages among them or not."""
     for name, line in LINES.items():
-        if line.fits(domain) and (several or not line.several):
+        tried = not line.surveys and not line.by_name
+        if tried and line.fits(domain) and (several or not line.several):
             yield by_name(name)
 
 

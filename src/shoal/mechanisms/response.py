@@ -224,7 +224,7 @@ class HadamardResponse(CategoryRandomizer):
                 ),
             ),
             codec=Numbered(blocks * width),
-            estimator=InBlocks(self, scale=scale, least=least, reach=(-scale, scale)),
+            estimator=InBlocks(self.k, self, scale=scale, least=least, reach=(-scale, scale)),
             odds=odds,
             sizes={"blocks": blocks, "width": width},
         )
@@ -297,15 +297,11 @@ class InBlocks(AnswerEstimator):
     the rest takes away; ``least`` is n times the variance for an answer in a block nobody is in.
     """
 
+    k: int
     response: HadamardResponse
     scale: float
     least: float
     reach: Span
-
-    @property
-    def k(self) -> int:  # type: ignore[override]  # that of the mechanism
-        """How many answers there are."""
-        return self.response.k
 
     def estimate(self, counts: Counts) -> Estimate:
         """Unbiased estimates of the fraction of each answer."""
@@ -349,7 +345,8 @@ class InBlocks(AnswerEstimator):
         A message is any of a block, or more often one of the person's own half: of that the mean of
         H² is half of two places of its transform.
         """
-        layout, odds, (blocks, patterns) = self.response.layout, self.response.odds, self.homes
+        layout, odds = self.response.layout, self.response.odds
+        blocks, patterns = self.response.homes
         placed = np.zeros((len(weights), layout.blocks, layout.width))
         placed[:, blocks, patterns] = weights
         squares = walsh(walsh(placed) ** 2)
@@ -357,11 +354,6 @@ class InBlocks(AnswerEstimator):
         own = (squares[:, blocks, 0] + squares[:, blocks, patterns]) * (odds.high - odds.low) / 2
         second = (everywhere + own) / (odds.total * layout.width / 2)
         return np.asarray(np.maximum(self.scale**2 * second - weights**2, 0.0))
-
-    @property
-    def homes(self) -> tuple[Codes, Codes]:
-        """Block and pattern of each answer."""
-        return self.response.homes
 
     def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> Array:
         """Variance of each estimated fraction, given the true ones of all k answers."""

@@ -253,12 +253,6 @@ class ZeroSumCount(ZeroSum):
         object.__setattr__(self, "gamma", _checked_gamma(self.gamma))
 
     @classmethod
-    def candidates(cls, wanted: Wanted) -> list[Candidate]:
-        """It is run by its name: of two answers a near-central count has the smaller error."""
-        del wanted
-        return []
-
-    @classmethod
     def calibrated(cls, *, n: int, epsilon: float, delta: float) -> Self:
         """The least noise that keeps (epsilon, delta) among n honest people."""
         gamma = one_bin_gamma(n=n, epsilon=epsilon, delta=delta)
@@ -324,6 +318,7 @@ class ZeroSumHistogram(ZeroSum):
 
     name: ClassVar[str] = "zero-sum"
     words = texts.ALL_COPIES
+    truthful = True
 
     gamma: float
     k: int
@@ -343,10 +338,6 @@ class ZeroSumHistogram(ZeroSum):
     def copies(self) -> int:
         """One for each answer."""
         return self.k
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number."""
-        return value
 
     @classmethod
     def calibrated(cls, *, k: int, n: int, epsilon: float, delta: float) -> Self:
@@ -444,6 +435,7 @@ class SparseHistogram(Mechanism[Estimate]):
     name: ClassVar[str] = "sparse"
     words = texts.COPIES
     several = True
+    truthful = True
 
     k: int
     gamma: float
@@ -511,10 +503,6 @@ class SparseHistogram(Mechanism[Estimate]):
         """The answer, and copies of others."""
         added = self._table.draw(data.size, bits)
         return ragged(data, distinct_answers(self.k, added, bits), added)
-
-    def true_message(self, value: int) -> int | None:
-        """The answer's own number."""
-        return value
 
     def _profile(self, n: int) -> NoiseProfile:
         return NoiseProfile(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from shoal import checks
 from shoal.checks import LARGEST_RANGE, SMALLEST_RANGE
 from shoal.explain.text import plain
-from shoal.values import Array, bounded_numbers, category_codes, vector_rows
+from shoal.values import Array, category_codes, vector_rows
 
 MOST_TRIED = 64  # answers, of many
 NORM_TOLERANCE = 1e-6
@@ -187,7 +187,12 @@ class Interval(Domain):
 
     def read(self, values: npt.ArrayLike) -> Array:
         """Numbers between the bounds, of which a mechanism may take whole ones only."""
-        return bounded_numbers(values, self.low, self.high)
+        numbers = np.asarray(values, dtype=np.float64)
+        shape = f"shape {numbers.shape}"
+        checks.refuse(numbers.ndim != 1, "a one-dimensional array", values=shape)
+        inside = (numbers >= self.low) & (numbers <= self.high)
+        checks.everybody(inside, f"numbers from {self.low:g} to {self.high:g}", value=numbers)
+        return numbers
 
 
 class Vectors(Domain):
@@ -215,9 +220,14 @@ class Vectors(Domain):
         return self.dimension
 
     @property
-    @abstractmethod
+    def widest(self) -> float:
+        """√d times the largest length, unless less is known."""
+        return math.sqrt(self.dimension) * self.longest
+
+    @property
     def ends(self) -> float:
         """How far the first coordinate reaches, if all others are 0."""
+        return min(self.longest, self.widest)
 
     def trial_inputs(self) -> tuple[Hashable, ...]:
         """Opposite ends, and what is across."""
@@ -270,16 +280,6 @@ class Ball(Vectors):
         """The norm."""
         return self.norm
 
-    @property
-    def widest(self) -> float:
-        """√d times the norm."""
-        return math.sqrt(self.dimension) * self.norm
-
-    @property
-    def ends(self) -> float:
-        """The norm."""
-        return self.norm
-
     def accepts(self, data: Domain) -> bool:
         """Vectors of as many coordinates that are no longer."""
         fits = self.norm >= data.longest * (1 - _SLACK)
@@ -316,16 +316,6 @@ class Sphere(Vectors):
         """1."""
         return 1.0
 
-    @property
-    def ends(self) -> float:
-        """1."""
-        return 1.0
-
-    @property
-    def widest(self) -> float:
-        """√d."""
-        return math.sqrt(self.dimension)
-
     def read(self, values: npt.ArrayLike) -> Array:
         """Rows of that length, but for rounding."""
         vectors = vector_rows(values, self.dimension)
@@ -348,11 +338,6 @@ class Octahedron(Vectors):
 
     @property
     def widest(self) -> float:
-        """The bound."""
-        return self.bound
-
-    @property
-    def ends(self) -> float:
         """The bound."""
         return self.bound
 

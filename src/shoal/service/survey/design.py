@@ -101,7 +101,8 @@ class Field:
         domain = self.domain  # which checks how far bounds are apart
         if question.choose is not None:
             line = registry.line(question.choose)  # or there is no such name
-            expected = f"a mechanism for {domain.takes}, as in {question.name}"
+            takes = f"a mechanism that takes {domain}"
+            expected = f"{takes}: one for {domain.takes}, as in {question.name}"
             checks.refuse(not line.fits(domain), expected, choose=question.choose)
             expected = f"a mechanism that devices run, for {question.name} (this is for tables)"
             checks.refuse(line.where == "tables", expected, choose=question.choose)
