@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from factories import OPENS, example
 from http_kit import BYTES, refusal_of
-from service.store_contract import rows_of
+from service.stores import rows_of
 from service_site import Shuffler
 from shoal.errors import InvalidArgumentError, RefusedError, UnreachableTargetError
 from shoal.sealing import MalformedError, SurveyId, canonical

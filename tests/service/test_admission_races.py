@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from factories import example
-from service.store_contract import LEASE, START, make_reports, records, rows_of
+from service.stores import LEASE, START, make_reports, records, rows_of
 from shoal.randomness import simulated
 from shoal.service.admission import CODE_SPENT, Invited, hashes_of
 from shoal.service.clock import ManualClock

@@ -17,7 +17,7 @@ from client_kit import DAY, NOW, Owner
 from factories import example
 from http_kit import client_of, serving
 from running_kit import wait_for
-from service.store_contract import migrated_under_load
+from service.stores import migrated_under_load
 from service_site import Shuffler
 from shoal.sealing import KeyPair
 from shoal.service.clock import ManualClock

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.store_contract import rows_of
+from service.stores import rows_of
 from service.test_admission import Class
 from service_site import Shuffler, until_idle
 from shoal.errors import RefusedError

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from service.store_contract import (
+from service.stores import (
     LEASE,
     START,
     make_reports,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.store_contract import (
+from service.stores import (
     LEASE,
     START,
     make_survey,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from service.store_contract import (
+from service.stores import (
     DAY,
     HOUR,
     LEASE,

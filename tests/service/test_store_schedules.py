@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from service.store_contract import DAY, LEASE, START, make_survey, records
+from service.stores import DAY, LEASE, START, make_survey, records
 from shoal.randomness import simulator
 from shoal.service.clock import ManualClock
 from shoal.service.db import Database, files

@@ -9,7 +9,7 @@ import pytest
 
 import load_kit
 from running_kit import wait_for
-from service.store_contract import rows_of
+from service.stores import rows_of
 from service_site import Shuffler
 from shoal.service.shuffler import tables as schema
 

@@ -1,13 +1,15 @@
-"""What a shuffler's store must do, whatever database it has; and a small worker to make it do it.
+"""What a shuffler's store must do, whatever database it has.
 
 The reports are made up: the store never opens any.
 """
 
 from __future__ import annotations
 
-import threading
+import shutil
+import sqlite3
+import subprocess
+import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -15,14 +17,33 @@ from hashlib import sha256
 import pytest
 import sqlalchemy as sa
 
-from factories import DAY, example
+from factories import DAY
+from service.stores import (
+    HOUR,
+    LEASE,
+    START,
+    draft,
+    dying_at,
+    fill,
+    full_disk,
+    ids,
+    make_reports,
+    make_survey,
+    names,
+    open_all,
+    records,
+    rows_of,
+    send,
+    shuffle,
+    states,
+)
 from service_site import at_once
 from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
 from shoal.service.batch_file import BatchFile
 from shoal.service.clock import ManualClock
-from shoal.service.db import Database, files, migrations
+from shoal.service.db import Database
 from shoal.service.db import tables as common
 from shoal.service.errors import (
     ConflictError,
@@ -37,113 +58,14 @@ from shoal.service.errors import (
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import Arrival
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.survey import Batches
 from shoal.service.wire import Wire
 
-START = 1_700_000_000
-HOUR = 3600
-LEASE = 600
 REQUEST, OTHER_REQUEST = "ab" * 16, "cd" * 16
+SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 
 
-def make_survey(name="colour", *, minimum=10, target=20, max_age=HOUR, small="carry", days=30):
-    batches = Batches(minimum=minimum, target=target, max_age=max_age, small=small)
-    return example(name=name, opens=START, days=days, batches=batches)
-
-
-def make_reports(survey, numbers):
-    """As many different reports, of the right length."""
-    size = Wire.of(survey).report_bytes
-    return b"".join((sha256(b"%d" % number).digest() * size)[:size] for number in numbers)
-
-
-def records(survey, reports):
-    return bytes(Wire.of(survey).opened_bytes * reports)
-
-
-def send(store, survey, numbers, key=0):
-    """How many of these reports are new."""
-    return store.reports.receive([Arrival(survey.id, key, make_reports(survey, numbers))]).new
-
-
-def open_all(store, *, inner_key=0, rejected=0):
-    """Open what waits; the first ``rejected`` reports of every claim do not open."""
-    opened = 0
-    while claim := store.reports.claim(1000, LEASE):
-        valid = claim.count - rejected
-        survey = store.surveys.get(claim.survey)
-        store.reports.finish(claim, {inner_key: records(survey, valid)} if valid else {})
-        opened += claim.count
-    return opened
-
-
-def fill(store, survey, numbers, **options):
-    send(store, survey, numbers)
-    return open_all(store, **options)
-
-
-def draft(batch):
-    """Write a batch's file; its digest."""
-    with batch.draft.open("wb") as file:
-        file.write(batch.header.to_bytes())
-        for part in batch.parts:
-            file.write(part.read_bytes())
-    return sha256(batch.draft.read_bytes()).hexdigest()
-
-
-def shuffle(store):
-    batch = store.batches.claim(LEASE)
-    digest = draft(batch)
-    store.batches.finish(batch, digest)
-    return batch.header.batch, digest
-
-
-def states(database):
-    with database.read() as connection:
-        rows = connection.execute(sa.select(schema.batches.c.state, schema.batches.c.valid))
-        return sorted((row.state, row.valid) for row in rows)
-
-
-def rows_of(database, table):
-    with database.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(table))
-
-
-def migrated_under_load(database, other, survey, *, begin):
-    """Bring an older store up to date while another connection adds extents; how many it did."""
-    database.migrate("shuffler", begin)
-    with database.write() as connection:
-        row = {"number": 1, "id": survey.id.digest, "configuration": survey.to_bytes()}
-        connection.execute(common.surveys.insert(), row)
-    begun, done = threading.Event(), threading.Event()
-    insert = sa.text(
-        "INSERT INTO extents (survey, key, segment, start, count) VALUES (1, 0, 'x', :start, 1)"
-    )
-
-    def add():
-        added = 0
-        while not done.is_set() or added < 5:
-            with other.write() as connection:
-                connection.execute(insert, {"start": added})
-            added += 1
-            begun.set()
-        return added
-
-    with ThreadPoolExecutor(1) as pool:
-        adding = pool.submit(add)
-        assert begun.wait(60)
-        assert database.migrate("shuffler") == migrations.head("shuffler")
-        done.set()
-        return adding.result()
-
-
-def names(directory):
-    return sorted(path.name for path in directory.iterdir())
-
-
-class StoreContract:
-    """Inherited once for every database; ``url`` is a fixture of the heir."""
-
+class TestStore:
     @pytest.fixture
     def database(self, url):
         database = Database(url, timeout=60)
@@ -312,7 +234,7 @@ class StoreContract:
         self, store, database, directory, survey, place, monkeypatch
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(failpoints, "reached", _dying_at(place))
+            patch.setattr(failpoints, "reached", dying_at(place))
             with pytest.raises(ZeroDivisionError):
                 send(store, survey, range(10))
         assert rows_of(database, schema.waiting_tags) == rows_of(database, schema.extents) == 0
@@ -329,7 +251,7 @@ class StoreContract:
     def test_a_full_disk_acknowledges_nothing(self, store, database, survey, call, monkeypatch):
         send(store, survey, range(5))
         with monkeypatch.context() as patch:
-            _fail_disk(patch, call)
+            full_disk(patch, call)
             with pytest.raises(StoreUnavailableError, match="No space left"):
                 send(store, survey, range(10))
         assert rows_of(database, schema.waiting_tags) == 5
@@ -342,7 +264,7 @@ class StoreContract:
         send(store, survey, range(10))
         claim = store.reports.claim(100, LEASE)
         with monkeypatch.context() as patch:
-            _fail_disk(patch, "write")
+            full_disk(patch, "write")
             with pytest.raises(StoreUnavailableError):
                 store.reports.finish(claim, {0: records(survey, 10)})
         assert states(database) == []
@@ -656,13 +578,13 @@ class StoreContract:
 
     @pytest.mark.usefixtures("sealed")
     def test_what_is_not_shuffled_is_not_released(self, store, database, clock, survey):
-        (batch,) = _ids(database)
+        (batch,) = ids(database)
         with pytest.raises(NotReadyError, match="being shuffled") as refused:
             store.batches.release(survey.id, batch, REQUEST)
         assert refused.value.retry_after > 0
         shuffle(store)
         fill(store, survey, range(100, 105))
-        (opened,) = _ids(database, "OPEN")
+        (opened,) = ids(database, "OPEN")
         with pytest.raises(NotReadyError, match="still open") as refused:
             store.batches.release(survey.id, opened, REQUEST)
         assert "5" not in str(refused.value).replace(opened, "")
@@ -724,7 +646,7 @@ class StoreContract:
         store.batches.release(survey.id, batch, REQUEST)
         store.batches.acknowledge(survey.id, batch, REQUEST, digest)
         with monkeypatch.context() as patch:
-            patch.setattr(failpoints, "reached", _dying_at("purge.files-deleted"))
+            patch.setattr(failpoints, "reached", dying_at("purge.files-deleted"))
             with pytest.raises(ZeroDivisionError):
                 store.batches.purge()
         assert store.batches.listed(survey.id)[0].state == "ACKED"
@@ -815,7 +737,7 @@ class StoreContract:
         send(store, survey, range(10))
         claim = store.reports.claim(100, LEASE)
         with monkeypatch.context() as patch:
-            patch.setattr(failpoints, "reached", _dying_at("opening.part-written"))
+            patch.setattr(failpoints, "reached", dying_at("opening.part-written"))
             with pytest.raises(ZeroDivisionError):
                 store.reports.finish(claim, {0: records(survey, 10)})
         assert states(database) == []
@@ -958,28 +880,129 @@ class StoreContract:
         assert len([path for path in found if path.is_file()]) == 4  # with the store's name
         assert all(path.stat().st_mode & 0o077 == 0 for path in (directory, *found))
 
+    # What one of them does
 
-def _dying_at(place):
-    def reached(name):
-        if name == place:
-            raise ZeroDivisionError
+    @SQLITE
+    @pytest.mark.usefixtures("store")
+    def test_a_locked_database_acknowledges_nothing(self, url, tmp_path, survey, clock):
+        impatient = Database(url, timeout=0.1)
+        other = ShufflerStore(impatient, tmp_path / "shuffler", clock)
+        holder = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError, match="locked"):
+            send(other, survey, range(10))
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert send(other, survey, range(10)) == 10
+        other.close()
+        impatient.close()
 
-    return reached
+    @SQLITE
+    def test_a_full_database_acknowledges_nothing(self, database, store, survey):
+        with database.read() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+            connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
+        with pytest.raises(StoreUnavailableError, match="full"):
+            send(store, survey, range(5000))
+        assert rows_of(database, schema.waiting_tags) == 0
+        with database.read() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+        assert send(store, survey, range(5000)) == 5000
+        claim = store.reports.claim(5000, LEASE)
+        assert store.reports.read(claim) == make_reports(survey, range(5000))
 
+    @SQLITE
+    @pytest.mark.parametrize("name", ["store.sqlite", "store.sqlite-wal"])
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_files_that_are_gone_acknowledge_nothing(
+        self, database, store, survey, tmp_path, name, replaced
+    ):
+        """What is open still takes everything, and all of it would be gone after a restart."""
+        assert send(store, survey, range(10)) == 10
+        store.id.check()
+        path, away = tmp_path / name, tmp_path / "away"
+        path.rename(away)
+        if replaced:
+            shutil.copy(away, path)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError, match=f"{name} was removed or replaced"):
+                send(store, survey, range(10, 20))
+        for look in (store.id.check, lambda: database.require("shuffler")):
+            with pytest.raises(StoreUnavailableError, match="restart this process"):
+                look()
+        with pytest.raises(StoreUnavailableError):
+            store.reports.claim(100, LEASE)
+        away.replace(path)
+        store.id.check()
+        assert send(store, survey, range(20, 25)) == 5
 
-def _fail_disk(patch, call):
-    def full(*_arguments):
-        raise OSError(28, "No space left on device")
+    @SQLITE
+    def test_a_connection_that_finds_other_files_is_not_taken_for_the_first(
+        self, database, store, survey, tmp_path
+    ):
+        send(store, survey, range(10))
+        with database.read():
+            (tmp_path / "store.sqlite").rename(tmp_path / "away")
+            with pytest.raises(StoreUnavailableError), database.write():
+                pass  # another connection than the one that reads
+        with pytest.raises(StoreUnavailableError):
+            store.id.check()
 
-    if call == "write":
-        patch.setattr(files.os, "write", full)
-    else:
-        patch.setattr(files, "sync_data", full)
+    @SQLITE
+    def test_what_others_do_to_the_files_in_order_is_no_mishap(
+        self, database, store, survey, tmp_path
+    ):
+        path = tmp_path / "store.sqlite"
+        send(store, survey, range(10))
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+            "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall(); c.execute('VACUUM'); "
+            "c.close()"
+        )
+        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+        assert send(store, survey, range(10, 20)) == 10
+        database.close()
+        assert not (tmp_path / "store.sqlite-wal").exists()  # the last one removes the log
+        (tmp_path / "filler").touch()  # and its number on the disk goes to another file
+        store.id.check()
+        assert send(store, survey, range(20, 30)) == 10
 
+    @SQLITE
+    def test_it_is_durable_and_forgets_what_is_deleted(self, database, tmp_path):
+        with database.read() as connection:
+            settings = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys")
+            }
+        assert settings == {
+            "journal_mode": "wal",
+            "synchronous": 2,
+            "secure_delete": 1,
+            "foreign_keys": 1,
+        }
+        for path in tmp_path.glob("store.sqlite*"):
+            assert path.stat().st_mode & 0o077 == 0
 
-def _ids(database, *wanted):
-    query = sa.select(schema.batches.c.id)
-    if wanted:
-        query = query.where(schema.batches.c.state.in_(wanted))
-    with database.read() as connection:
-        return list(connection.scalars(query))
+    @POSTGRESQL
+    def test_a_server_is_durable(self, database):
+        with database.read() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+    @POSTGRESQL
+    def test_without_its_server_it_acknowledges_nothing(
+        self, postgres_server, database, store, survey
+    ):
+        send(store, survey, range(5))
+        postgres_server.stop()
+        try:
+            for attempt in (
+                lambda: send(store, survey, range(10)),
+                lambda: store.reports.claim(10, 60),
+                store.batches.advance,
+            ):
+                with pytest.raises(StoreUnavailableError):
+                    attempt()
+        finally:
+            postgres_server.ensure_postgres_running()
+        assert rows_of(database, schema.waiting_tags) == 5
+        assert send(store, survey, range(10)) == 5
