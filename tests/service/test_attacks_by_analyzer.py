@@ -118,15 +118,6 @@ def test_a_batch_below_the_minimum_is_not_listed_nor_given(service, ask):
     assert ask(f"/{'0' * 32}", request=a_request()).status_code == 404
 
 
-def test_a_token_opens_one_survey(service, ask):
-    other = replace(service.survey, name="another survey of the two")
-    service.shuffler.store.surveys.add(other)
-    url = f"{service.survey.shuffler.url}/v1/surveys/{other.id}/batches"
-    headers = {"Authorization": f"Bearer {service.token}"}
-    assert ask().status_code == 200
-    assert service.http.get(url, headers=headers).status_code == 403
-
-
 # ------------------------------------------------------------------------------- keys it makes
 
 

@@ -18,10 +18,8 @@ import pytest
 from http_kit import Lying
 from service_site import HOUR, START, Analyzer, live, telling
 from shoal.errors import RefusedError
-from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.app import analyzer_app
-from shoal.service.analyzer.collect import Collector
-from shoal.service.client import Queued, Sent, Settings
+from shoal.service.client import Queued, Settings
 from shoal.service.errors import StoreVersionError, UnreadableError
 from shoal.service.http.server import address, background, listen
 from shoal.service.keyring import Protection
@@ -73,10 +71,10 @@ def restored(backup, directory, **options):
 
 
 @pytest.fixture
-def parties(tmp_path, request):
+def parties(tmp_path):
     fronts = {"shuffler": Lying(), "analyzer": Lying()}
     front, behind = fronts.values()
-    survey = telling(PEOPLE, minimum=MINIMUM, target=MINIMUM) | getattr(request, "param", {})
+    survey = telling(PEOPLE, minimum=MINIMUM, target=MINIMUM)
     with live(tmp_path, front=front, behind=behind, **survey) as service:
         yield Parties(service, fronts)
 
@@ -115,78 +113,7 @@ def test_a_restored_shuffler_loses_what_it_says_and_counts_nobody_twice(parties)
     assert service.counted().tolist() == [1.0] * 2 * MINIMUM + [0.0] * (PEOPLE - 2 * MINIMUM)
 
 
-def test_a_batch_that_was_delivered_since_is_offered_again_and_counted_once(parties):
-    service = parties.service
-    parties.answer(range(MINIMUM))
-    backup = parties.back_up("shuffler", waiting=True)  # mixed, and nobody has asked for it
-    (batch,) = service.collect().published
-    first = service.result(batch)
-    service.work()
-    parties.bring_back("shuffler", backup, waiting="keep")
-    (offered,) = service.shuffler.store.batches.listed(service.survey.id)
-    assert (offered.id, offered.state) == (batch, "SHUFFLED")
-    assert not service.collect()
-    (known,) = service.shuffler.store.batches.listed(service.survey.id)
-    assert known.state == "ACKED"
-    assert service.result(batch) == first
-    assert len(service.ledger()) == 1
-    assert service.counted().sum() == MINIMUM
-
-
-INVITED = {"admission": Invited(entitled=PEOPLE, dishonest=0)}
-
-
-@pytest.mark.parametrize("parties", [INVITED], indirect=True)
-def test_a_code_that_was_spent_since_counts_once_more_and_no_oftener(parties):
-    """As the page on backups says: somebody dishonest has a second report, in another batch."""
-    service = parties.service
-    before, since = Invitation.draw(2)
-    codes = [code for each in (before, since) for code in each.code_hashes(service.survey.id, 1)]
-    service.shuffler.store.codes.add(service.survey.id, codes)
-
-    def report(name, invitation):
-        device = service.client(name, ONCE)
-        return device.report(service.survey, "answer 1", invitation=invitation)
-
-    assert isinstance(report("before", before), Sent)
-    service.work()  # of what has not been gathered a backup has neither report nor code
-    backup = parties.back_up("shuffler")
-    assert isinstance(report("since", since), Sent)
-    assert isinstance(report("since, on another device", since), Queued)
-    parties.bring_back("shuffler", backup, waiting="drop")
-    service.work()
-    for name, invitation in (("before", before), ("since", since)):
-        outcome = report(f"{name}, restored", invitation)
-        assert isinstance(outcome, Sent if invitation is since else Queued), outcome
-    assert "code_spent" in report("before, once more", before).reason
-    assert "code_spent" in report("since, once more", since).reason
-
-
 # ------------------------------------------------------------------------- an analyzer's ledger
-
-
-def test_an_analyzer_restored_before_publication_publishes_the_same_under_one_request(parties):
-    service = parties.service
-    parties.answer(range(MINIMUM))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Collector, "_open", lambda *_: 1 / 0)
-        service.collect()
-    backup = parties.back_up("analyzer")
-    (batch,) = service.collect().published
-    first = service.result(batch)
-    parties.bring_back("analyzer", backup)
-    assert service.collect().published == (batch,)
-    second = service.result(batch)
-    life = second.pop("life")
-    assert life["epsilon"] >= first.pop("life")["epsilon"]
-    assert second == first
-    asked = {
-        each.headers["shoal-request"]
-        for each in parties.fronts["shuffler"].asked
-        if each.url.path.endswith(batch)
-    }
-    assert len(asked) == 1
-    assert len(service.ledger()) == 1
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
@@ -82,34 +81,6 @@ def test_nothing_acknowledged_before_the_backup_is_lost_or_counted_twice(site):
 def digest_of(released, batch):
     (found,) = {sha256(data).hexdigest() for data in released if batch.encode() in data[:500]}
     return found
-
-
-def test_a_batch_that_may_have_been_released_since_is_not_released_again(site):
-    """Two releases that differ by a few people would single these out."""
-    early = site.reports(CROWD - 6)
-    site.send(early)
-    site.work()
-    site.send(site.reports(2))  # not opened yet
-    site.back_up("shuffler")
-    late = site.reports(6)
-    site.send(late)
-    site.work()
-    assert site.collect().published
-    done = site.come_back("shuffler", waiting="drop")
-    assert (len(done.dropped), done.kept) == (1, [])
-    assert site.send(early + late) == (0, CROWD)  # in doubt: sealed with keys that are gone
-    site.work()
-    assert site.batches() == {}
-    site.crowd(CROWD)
-    assert site.collect().published
-    first, second = map(records, site.released)
-    assert not first & second
-    assert Counter(found["valid"] for found in site.results()) == {
-        CROWD + 2: 1,
-        CROWD: 1,
-    }
-    tallies = site.shuffler.tallies()
-    assert (tallies["opened"], tallies["unreadable"]) == (2 * CROWD - 6, 2)
 
 
 MOMENTS = ("empty", "waiting", "open", "sealed", "shuffled", "released", "acknowledged", "purged")

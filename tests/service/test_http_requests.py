@@ -88,16 +88,6 @@ def test_an_announced_length_is_refused_before_the_body_is_sent():
     assert b"connection: close" in answer.lower()
 
 
-def test_a_body_that_hides_its_length_is_cut_off(url):
-    endless = chunked(*[b"x" * 400] * 5000)
-    assert problem(talk(url, endless)) == (413, "too_large")
-
-
-def test_a_client_that_only_then_reads_gets_the_answer_too(url):
-    answer = http_kit.post(url, content=b"x" * 300_000, headers=BYTES)
-    assert answer.status_code == 413
-
-
 def test_a_body_that_does_not_come_is_not_waited_for():
     began = monotonic()
     with echo([], seconds=SECONDS) as url:

@@ -191,41 +191,6 @@ def batch(shuffler, client):
     return found
 
 
-def test_a_batch_is_collected_once_acknowledged_and_gone(shuffler, client, batch):
-    assert (batch["reports"], batch["records"], batch["state"]) == (40, 40, "SHUFFLED")
-    assert batch["closed"] % 3600 == 0
-    token = shuffler.token()
-    path = f"{shuffler.path}/batches/{batch['batch']}"
-    asked = token | {"Shoal-Request": REQUEST}
-    first = client.get(path, headers=asked)
-    assert first.status_code == 200
-    assert client.get(path, headers=asked).content == first.content
-    assert sha256(first.content).hexdigest() == batch["digest"]
-    assert len(first.content) == batch["bytes"] == int(first.headers["content-length"])
-    assert not {"last-modified", "etag"} & set(first.headers)
-    read = BatchFile.read(first.content)
-    assert (read.header.reports, read.header.key) == (40, shuffler.analyzer.public.number)
-    records = shuffler.wire.sections[0].split(bytes(read.body))
-    for record in records:
-        assert shuffler.wire.sections[0].open_record(record, shuffler.analyzer)
-    assert refusal_of(client.get(path, headers=token | {"Shoal-Request": OTHER})) == (
-        409,
-        "already_collected",
-    )
-    ack = {"request": REQUEST, "digest": batch["digest"]}
-    wrong = client.post(f"{path}/ack", headers=token, json=ack | {"digest": "0" * 64})
-    assert refusal_of(wrong) == (409, "wrong_digest")
-    stranger = client.post(f"{path}/ack", headers=token, json=ack | {"request": OTHER})
-    assert refusal_of(stranger) == (409, "already_collected")
-    for _ in range(2):
-        done = client.post(f"{path}/ack", headers=token, json=ack)
-        assert done.json() == {"batch": batch["batch"], "digest": batch["digest"]}
-    shuffler.work()
-    assert refusal_of(client.get(path, headers=asked)) == (409, "already_collected")
-    (gone,) = client.get(f"{shuffler.path}/batches", headers=token).json()["batches"]
-    assert gone["state"] == "PURGED"
-
-
 def test_what_cannot_be_asked_of_batches(shuffler, client, batch):
     token = shuffler.token()
     path = f"{shuffler.path}/batches"
@@ -245,6 +210,19 @@ def test_what_cannot_be_asked_of_batches(shuffler, client, batch):
     for body in ({}, {"request": REQUEST}, {"request": "x", "digest": batch["digest"]}, []):
         answer = client.post(f"{path}/{batch['batch']}/ack", headers=token, json=body)
         assert refusal_of(answer) == (400, "malformed")
+
+
+def test_what_a_batch_is_sent_with(shuffler, client, batch):
+    """Nothing by which a cache, or who asks again, could tell one answer from another."""
+    assert (batch["reports"], batch["records"], batch["state"]) == (40, 40, "SHUFFLED")
+    assert batch["closed"] % 3600 == 0
+    asked = shuffler.token() | {"Shoal-Request": REQUEST}
+    found = client.get(f"{shuffler.path}/batches/{batch['batch']}", headers=asked)
+    assert len(found.content) == batch["bytes"] == int(found.headers["content-length"])
+    assert sha256(found.content).hexdigest() == batch["digest"]
+    assert not {"last-modified", "etag"} & set(found.headers)
+    read = BatchFile.read(found.content)
+    assert (read.header.reports, read.header.key) == (40, shuffler.analyzer.public.number)
 
 
 def test_looking_at_the_head_releases_nothing(shuffler, client, batch):

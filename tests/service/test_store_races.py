@@ -76,49 +76,6 @@ def test_two_processes_do_everything_once(store_urls, tmp_path, forks):
 
 
 @pytest.mark.slow
-def test_a_million_reports_that_wait_are_found_in_seconds(tmp_path):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    database, store = made(url, tmp_path)
-    survey = make_survey()
-    size, random = Wire.of(survey).report_bytes, simulator(1)
-    for _ in range(1000):
-        store.reports.receive([Arrival(survey.id, 0, random.bytes(1000 * size))])
-    store.close()
-    database.close()
-    begun = time.process_time()
-    database = Database(url)
-    store = ShufflerStore(database, tmp_path, ManualClock(START))
-    assert store.garbage.collect() == 0
-    assert store.batches.advance() == []
-    assert len(store.reports.read(store.reports.claim(10_000, LEASE))) == 10_000 * size
-    assert time.process_time() - begun < 5
-    store.close()
-    database.close()
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_reports_sent_ten_times_count_once(tmp_path):
-    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    survey = make_survey(target=10**6)
-    size, random = Wire.of(survey).report_bytes, simulator(2)
-    bodies = [random.bytes(1000 * size) for _ in range(100)]
-    made(url, tmp_path)[0].close()
-    new = 0
-    for _ in range(10):
-        database = Database(url)
-        store = ShufflerStore(database, tmp_path, ManualClock(START))
-        store.surveys.add(survey)
-        new += sum(store.reports.receive([Arrival(survey.id, 0, body)]).new for body in bodies)
-        open_all(store)
-        store.close()
-        database.close()
-    assert new == 100_000
-    database = Database(url)
-    assert states(database) == [("OPEN", 100_000)]
-    database.close()
-
-
-@pytest.mark.slow
 def test_taking_in_is_quick(tmp_path):
     """140 000 reports a second of this process's time, in groups of a thousand, if left alone."""
     database, store = made(f"sqlite:///{tmp_path / 'store.sqlite'}", tmp_path)
