@@ -16,9 +16,9 @@ import numpy as np
 from result import Result
 
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
 from shoal.sealing import KeyPair
-from shoal.service.admission import OpenFraction
-from shoal.service.survey import Batches, Party, Question, Survey
+from shoal.service.survey import Batches, Item, Open, Party, Survey
 from shoal.service.wire import Wire
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,16 +91,15 @@ def _survey() -> Survey:
         name="bench",
         purpose="A measurement.",
         questions=(
-            Question(
-                text="Which?",
-                answers=("a", "b", "c", "d"),
-                device=RandomizedResponse(k=4, epsilon=1.0),
+            Item(
+                Choice("answer", ["a", "b", "c", "d"], text="Which?", missing="refuse"),
+                RandomizedResponse(k=4, epsilon=1.0),
             ),
         ),
         batches=Batches(minimum=1000, target=1000, max_age=86_400),
         epsilon=1.0,
         delta=1e-6,
-        admission=OpenFraction(),
+        admission=Open(dishonest=0),
         not_before=0,
         not_after=2_000_000_000,
         shuffler=party,

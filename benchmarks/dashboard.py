@@ -23,6 +23,7 @@ from result import Result
 from starlette.applications import Starlette
 
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables as schema
@@ -36,7 +37,7 @@ from shoal.service.clock import system_clock
 from shoal.service.db import Database
 from shoal.service.http.limits import Limits
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Open, Party, Question, Survey
+from shoal.service.survey import Batches, Item, Open, Party, Survey
 from shoal.web.background import Crowd, Progress
 from shoal.web.dashboard import Dashboard
 
@@ -130,10 +131,14 @@ def _survey(answers: int, keyring: Keyring) -> Survey:
         name="bench",
         purpose="A benchmark.",
         questions=(
-            Question(
-                text="Which?",
-                answers=tuple(f"answer number {number}" for number in range(answers)),
-                device=RandomizedResponse(k=answers, epsilon=3.0),
+            Item(
+                Choice(
+                    "answer",
+                    [f"answer number {number}" for number in range(answers)],
+                    text="Which?",
+                    missing="refuse",
+                ),
+                RandomizedResponse(k=answers, epsilon=3.0),
             ),
         ),
         batches=Batches(minimum=2000, target=PEOPLE, max_age=_DAY),

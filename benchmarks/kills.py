@@ -37,6 +37,7 @@ from parties import PROCESSES
 from result import Result
 
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
 from shoal.randomness import simulated
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.randomize import Values
@@ -45,7 +46,7 @@ from shoal.service.keyring import Keyring, Protection, Role
 from shoal.service.keyring.key_list import ROLES
 from shoal.service.opening import executor
 from shoal.service.ops.home import Home, opened
-from shoal.service.survey import Batches, Open, Party, Question, Survey
+from shoal.service.survey import Batches, Item, Open, Party, Survey
 
 KILLS = 100
 ANSWERS = 2000
@@ -125,10 +126,9 @@ class Site:
             name="kills",
             purpose="To see that everybody is counted once.",
             questions=(
-                Question(
-                    text="Which number is yours?",
-                    answers=tuple(map(str, range(ANSWERS))),
-                    device=RandomizedResponse(k=ANSWERS, epsilon=30.0),
+                Item(
+                    Choice("number", range(ANSWERS), text="Which is yours?", missing="refuse"),
+                    RandomizedResponse(k=ANSWERS, epsilon=30.0),
                 ),
             ),
             batches=Batches(minimum=2, target=TARGET, max_age=_DAY),

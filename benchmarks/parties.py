@@ -23,6 +23,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice
 from shoal.randomness import simulated
 from shoal.sealing import SurveyId
 from shoal.service.analyzer.store import AnalyzerStore
@@ -37,7 +38,7 @@ from shoal.service.shuffler.app import shuffler_app
 from shoal.service.shuffler.batches import Transition
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.shuffler.worker import Pace, ShufflerWorker
-from shoal.service.survey import Admission, Batches, Open, Party, Question, Survey
+from shoal.service.survey import Admission, Batches, Item, Open, Party, Survey
 from shoal.service.wire import HEADER_BYTES, VERSION, Wire
 
 ANSWERS = 16
@@ -184,10 +185,14 @@ class Parties:
             name="benchmark",
             purpose="To measure.",
             questions=(
-                Question(
-                    text="Which?",
-                    answers=tuple(f"answer {number}" for number in range(ANSWERS)),
-                    device=RandomizedResponse(k=ANSWERS, epsilon=3.0),
+                Item(
+                    Choice(
+                        "answer",
+                        [f"answer {number}" for number in range(ANSWERS)],
+                        text="Which?",
+                        missing="refuse",
+                    ),
+                    RandomizedResponse(k=ANSWERS, epsilon=3.0),
                 ),
             ),
             batches=Batches(minimum=people // 2, target=people, max_age=_DAY),

@@ -9,7 +9,7 @@ import httpx
 import shoal
 from shoal.service.client import Client, Policy, PolicyError, Settings
 from shoal.service.keyring import Keyring, Protection
-from shoal.service.survey import Batches, Open, Party, Question, Survey
+from shoal.service.survey import Open, Party
 
 
 def main() -> None:
@@ -20,18 +20,13 @@ def main() -> None:
             ring = Keyring.create(f"{place}/{role}", role=role, protection=Protection.none())
             lists[path] = ring.list().to_bytes()
             parties[role] = Party(url=f"https://{role}.example", fingerprint=ring.fingerprint)
-        device = shoal.RandomizedResponse(k=2, epsilon=1.0)
-        walked = Question(text="Did you walk yesterday?", answers=("yes", "no"), device=device)
-        survey = Survey(
-            name="walking",
-            questions=(walked,),
-            purpose="To plan footpaths.",
-            batches=Batches(minimum=1000, target=5000, max_age=86_400),
+        survey = shoal.Survey.new(
+            shoal.Choice("walked", ["yes", "no"], text="Did you walk yesterday?"),
             epsilon=0.5,
-            delta=1e-6,
+            minimum=1000,
             admission=Open(dishonest=0),
-            not_before=0,
-            not_after=4_102_444_800,
+            name="walking",
+            purpose="To plan footpaths.",
             **parties,
         )
 

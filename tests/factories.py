@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.service.admission import OpenFraction
-from shoal.service.survey import NONE, Batches, Open, Party, Question, Survey
+from shoal.questions.kinds import Choice, Groups, Number
+from shoal.sealing import canonical
+from shoal.service.survey import Batches, Item, Open, Party, Survey
 
 DAY = 86_400
 OPENS = 1_893_456_000
@@ -54,20 +55,17 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
     """A survey that is fine, but for what is changed.
 
     Besides its fields: from when on and how many ``days`` it is open, and the fields of its
-    batches. ``target`` is the minimum if only that is said. Parties may be fingerprints. It is of
-    version 1, with a fraction of ``dishonest`` reports, unless it has another ``admission``.
+    batches. ``target`` is the minimum if only that is said. Parties may be fingerprints. Anybody
+    may answer, and so many people are ``dishonest``, unless it has an ``admission``; a fraction of
+    the reports makes it a survey of version 1.
     """
-    device = RandomizedResponse(k=4, epsilon=1.0) if device is None else device
+    device = fields.pop("device", device) or RandomizedResponse(k=4, epsilon=1.0)
     k = getattr(device, "k", 0)
-    asked = {
-        "text": fields.pop("question", "How did you travel to work?"),
-        "answers": ANSWERS[:k] if k <= len(ANSWERS) else tuple(f"answer {i}" for i in range(k)),
-        "device": device,
-    }
-    asked |= {name: fields.pop(name) for name in ("answers", "device") if name in fields}
+    answers = ANSWERS[:k] if k <= len(ANSWERS) else tuple(f"answer {i}" for i in range(k))
+    text = fields.pop("question", "How did you travel to work?")
     about = {
         "name": "travel",
-        "questions": (Question(**asked),),
+        "questions": (item(device, fields.pop("answers", answers), text=text, missing="refuse"),),
         "purpose": "Planning of bus lines",
         "batches": _batches(fields),
         "epsilon": 2.5,
@@ -77,44 +75,63 @@ def example(device=None, *, opens=OPENS, days=30, **fields):
         "shuffler": SHUFFLER,
         "analyzer": ANALYZER,
     } | fields
-    about.setdefault("admission", OpenFraction(dishonest=about.pop("dishonest", 0.0)))
+    dishonest = about.pop("dishonest", 0)
+    fraction = 0 < dishonest < 1
+    about.setdefault("admission", Open(dishonest=0 if fraction else dishonest))
     for role in ("shuffler", "analyzer"):
         if isinstance(about[role], str):
             about[role] = party(role, about[role])
-    return Survey(**about)
+    return early(Survey(**about), dishonest=dishonest) if fraction else Survey(**about)
+
+
+def item(device, answers=(), name="answer", **about):
+    """A question with these answers, or a number between the bounds of the mechanism."""
+    if answers:
+        return Item(Choice(name, answers, **about), device)
+    low, high = getattr(device, "low", 0.0), getattr(device, "high", 1.0)
+    return Item(Number(name, low, high, text=about["text"]), device)
 
 
 def several(devices=None, **fields):
-    """A survey with a question for each of these devices, the last answer of which is to skip."""
+    """A survey with a question for each of these devices, which people may skip."""
     devices = devices or (
         RandomizedResponse(k=4, epsilon=1.0),
         RandomizedResponse(k=3, epsilon=0.8),
     )
     questions = tuple(
-        Question(
-            name=f"q{number}",
+        item(
+            device,
+            [f"a{i}" for i in range(getattr(device, "k", 0) - 1)],
+            f"q{number}",
             text=f"Question {number}?",
-            answers=(*(f"a{i}" for i in range(device.k - 1)), NONE) if hasattr(device, "k") else (),
-            device=device,
         )
         for number, device in enumerate(devices)
     )
-    fields = {"admission": Open(dishonest=0), "epsilon": 4.0, **fields}
-    return example(questions=questions, **fields)
+    return example(questions=questions, **{"epsilon": 4.0, **fields})
 
 
 def by_groups(name="", epsilon=1.0):
     """A question whose answers are counted by groups; one of several if it has a name."""
-    none = (NONE,) if name else ()
-    answers, groups = ("yes", "no", *none), ("north", "south", "east", *none)
-    return Question(
-        name=name,
-        text="Do you agree?",
-        answers=answers,
-        by="Your region",
-        groups=groups,
-        device=RandomizedResponse(k=len(answers) * len(groups), epsilon=epsilon),
+    missing = "cell" if name else "refuse"
+    groups = Groups("group", ["north", "south", "east"], text="Your region", missing=missing)
+    asked = Choice(
+        name or "answer", ["yes", "no"], text="Do you agree?", groups=groups, missing=missing
     )
+    return Item(asked, RandomizedResponse(k=12 if name else 6, epsilon=epsilon))
+
+
+def early(survey, version=1, *, dishonest=0):
+    """The same survey as a document of this earlier version says it, and of the first, how many."""
+    told, parts = {**survey.configuration(), "version": version}, []
+    for each, stored in zip(survey.questions, told.pop("questions"), strict=True):
+        part = {**stored, "question": each.text, "answers": list(each.answers)}
+        part |= {"by": each.by, "groups": list(each.groups)} if each.groups else {}
+        parts.append(part | ({"name": each.name} if survey.several else {}))
+    told |= {"questions": parts} if survey.several else parts[0]
+    if version == 1:
+        del told["admission"]
+        told["dishonest"] = dishonest
+    return Survey.from_bytes(canonical(told))
 
 
 def _batches(fields):

@@ -20,7 +20,7 @@ TOLD = {
     "answer_a_survey.py": [
         r"Sent\(survey='[0-9a-f]{64}', occasion=1, again=False\)\nafter 2 tries",
         r"the same 107 bytes each time: True",
-        r"walking +0\.14868 +1e-6 +1 +1 of 1 +0",
+        r"walking +0\.5 +1e-6 +2\.3022 +1 of 1 +0",
         r"a promised epsilon of 0\.5, the policy allows at most 0\.1; nothing was sent",
     ],
     "bring_your_own_randomizer.py": [

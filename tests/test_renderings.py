@@ -18,14 +18,15 @@ import pytest
 
 import shoal
 from dashboard_kit import shown
-from factories import example
+from factories import example, item
 from service_site import START, Analyzer, sealed_apart
 from shoal.cli.render import show_result
 from shoal.explain.text import measured
 from shoal.mechanisms.grid import Duchi
 from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Groups
 from shoal.randomness import simulated
-from shoal.service.survey import NONE, Batches, Open, Party, Question
+from shoal.service.survey import NONE, Batches, Open, Party
 from shoal.service.survey.texts import SKIPPED
 
 NUMBER = r"−?[\d.,]+(?: %)?"
@@ -166,20 +167,14 @@ def wide(monkeypatch):
 def test_a_survey_says_the_same_everywhere(tmp_path, capsys):
     analyzer = Analyzer(tmp_path / "analyzer")
     questions = (
-        Question(
-            name="color",
-            text="Which color?",
-            answers=("red", "blue", NONE),
-            device=RandomizedResponse(k=3, epsilon=3.0),
-        ),
-        Question(name="age", text="How old?", device=Duchi(low=0.0, high=100.0, epsilon=3.0)),
-        Question(
-            name="vote",
+        item(RandomizedResponse(k=3, epsilon=3.0), ["red", "blue"], "color", text="Which color?"),
+        item(Duchi(low=0.0, high=100.0, epsilon=3.0), (), "age", text="How old?"),
+        item(
+            RandomizedResponse(k=9, epsilon=3.0),
+            ["yes", "no"],
+            "vote",
             text="Do you agree?",
-            answers=("yes", "no", NONE),
-            by="Your region",
-            groups=("north", "south", NONE),
-            device=RandomizedResponse(k=9, epsilon=3.0),
+            groups=Groups("region", ["north", "south"], text="Your region"),
         ),
     )
     survey = example(

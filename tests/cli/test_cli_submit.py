@@ -572,7 +572,7 @@ def test_groups_that_fit_no_survey_are_refused(asking_by_groups, services, tmp_p
     ("words", "said"),
     [
         (["red"], "the survey has several questions: give --answer NAME=ANSWER (q0, q1)"),
-        (["--answer", "q0=a0"], "a number for q1, which cannot be skipped"),
+        (["--answer", "q0=a0"], "to q1, which cannot be skipped"),
         (["--answer", "q1=4", "--answer", "q1=5"], "each name once"),
         (["--answer", "q1"], "expected --answer NAME=ANSWER"),
         (["--answer", "q2=a", "--answer", "q1=4"], "with the names of the questions: q0, q1"),

@@ -66,7 +66,7 @@ def test_a_survey_that_is_over_is_made_with_a_note(run):
     [("--question", ""), ("--name", " "), ("--question", "one\ntwo"), ("--purpose", "a\x1b[31m")],
 )
 def test_text_that_cannot_be_shown_is_refused(option, text):
-    said = "text without control characters" if text.strip() else "text of 1 to 2000 characters"
+    said = "without control characters" if text.strip() else "of 1 to 2000 characters"
     told = command_kit.shoal(*NEW.split(), option, text).refusal()
     assert said in told
     assert f"got {option}" in told
@@ -74,7 +74,7 @@ def test_text_that_cannot_be_shown_is_refused(option, text):
 
 def test_answers_that_look_alike_are_refused_or_warned_of(run):
     told = run(NEW.replace("car,bus,bike", "yes,y\u0435s,no")).refusal()
-    assert "answers that look different from each other ('yes' is there, too)" in told
+    assert "expected --categories that look different from each other ('yes' is there, too)" in told
     assert "warning: 1 and l look alike" in " ".join(
         run(NEW.replace("car,bus,bike", "1,l,no")).stdout.split()
     )
@@ -158,9 +158,9 @@ def test_nothing_is_written_without_being_asked(run, tmp_path, monkeypatch):
 def test_a_mechanism_by_name_and_protocols(run):
     words = NEW.replace("--minimum 500", "--minimum 2000")
     named = run(f"{words} --randomizer unary --json").json()
-    assert named["survey"]["mechanism"]["name"] == "unary"
+    assert named["survey"]["questions"][0]["mechanism"]["name"] == "unary"
     many = run(f"{words} --messages-cap 3 --json").json()
-    assert many["survey"]["slots"] > 1
+    assert many["survey"]["questions"][0]["slots"] > 1
     assert many["guarantee"]["minimum"]["local_epsilon"] is None
     assert (
         "none if shuffler and analyzer collude: your report may give the answer away"
@@ -171,12 +171,13 @@ def test_a_mechanism_by_name_and_protocols(run):
 def test_the_near_central_histogram_is_collected_with_carriers(run):
     words = f"{NEW} --randomizer near-central-robust"
     told = run(f"{words} --json").json()
-    assert told["survey"]["mechanism"]["name"] == "near-central-carriers"
+    (asked,) = told["survey"]["questions"]
+    assert asked["mechanism"]["name"] == "near-central-carriers"
     assert told["guarantee"]["minimum"]["epsilon"] <= told["survey"]["epsilon"]
-    assert told["records"]["minimum"] <= told["survey"]["slots"] * 500
+    assert told["records"]["minimum"] <= asked["slots"] * 500
     assert "--any-local-epsilon" in told["warnings"][0]
     shown = " ".join(run(words).stdout.replace("│", " ").split())
-    assert f"1 to {told['survey']['slots']} messages" in shown
+    assert f"1 to {asked['slots']} messages" in shown
     assert "runs near-central-robust, with carriers of the noise" in shown
     assert "near-central-carriers" not in shown
     assert "the analyzer opens" in shown
@@ -374,7 +375,7 @@ def test_answers_are_counted_by_groups(run, tmp_path):
         (BY_GROUPS.replace("--by Region", ""), "--by"),
         (BY_GROUPS.replace("--groups north,south", ""), "--by needs --groups"),
         (BY_GROUPS.replace("--categories yes,no", "--bounds 0,1"), "--groups needs --categories"),
-        (BY_GROUPS.replace("north,south", "north,"), "at least two that differ"),
+        (BY_GROUPS.replace("north,south", "north,"), "at least two --groups"),
     ],
 )
 def test_groups_that_are_none_are_refused(run, tmp_path, words, said):
@@ -435,12 +436,12 @@ OF_CHOICE = "expected groups with labels and a text, of a choice, for"
         (changed(0, labels=None), "a list of answers for the question travel in question 1 of"),
         (changed(0, labels=3), "a list of answers for the question travel in question 1 of"),
         (changed(0, other=True), "no other answers to travel than those of the list"),
-        (changed(0, missing="drop"), "'cell' for travel, as in every survey in question 1 of"),
+        (changed(0, missing="drop"), "'cell' or 'refuse' for travel in question 1 of"),
         (changed(1, kind="scale"), "a choice or a number, as surveys ask for minutes so far"),
-        (json.dumps([QUESTIONS[0] | {"labels": ["a"]}]), "at least two answers to travel"),
+        (json.dumps([QUESTIONS[0] | {"labels": ["a"]}]), "at least two labels of travel"),
         (
             json.dumps([QUESTIONS[0] | {"groups": AREA | {"labels": ["n"]}}]),
-            "at least two groups of travel, as nobody skips the only one in question 1 of q.json",
+            "at least two groups of travel in question 1 of q.json",
         ),
     ],
 )
@@ -459,11 +460,14 @@ def test_questions_that_are_none_are_refused(run, tmp_path, monkeypatch, written
         (QUESTIONS[0], "--categories car,bus"),
         (QUESTIONS[0] | {"choose": "hadamard"}, "--categories car,bus --randomizer hadamard"),
         (QUESTIONS[1], "--bounds 0,120"),
-        (QUESTIONS[0] | {"groups": AREA}, "--categories car,bus --by Area --groups n,s"),
+        (
+            QUESTIONS[0] | {"groups": AREA | {"column": "group"}},
+            "--categories car,bus --by Area --groups n,s",
+        ),
     ],
 )
 def test_a_list_of_one_question_is_a_survey_with_one_question(run, tmp_path, question, words):
-    (tmp_path / "q.json").write_text(json.dumps([question | {"text": "Travel?"}]))
+    (tmp_path / "q.json").write_text(json.dumps([question | {"text": "Travel?", "name": "answer"}]))
     dated, listed, typed = "--starts 2030-01-01", tmp_path / "l.json", tmp_path / "t.json"
     run(SEVERAL, dated, f"--questions {tmp_path / 'q.json'} --out {listed}")
     run(SEVERAL, dated, f"--question Travel? {words} --out {typed}")

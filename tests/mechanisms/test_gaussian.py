@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import shoal
+from factories import item
 from shoal import randomness
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
@@ -18,7 +19,6 @@ from shoal.mechanisms.gaussian import Gaussian, RoundedNormal
 from shoal.mechanisms.registry import family, restored
 from shoal.planning import Plan
 from shoal.randomness import Randomness
-from shoal.service.survey.document import Question
 from shoal.values import Batch
 
 RARE = 1e-7
@@ -208,7 +208,7 @@ def test_auditing_finds_no_violation():
 
 def test_a_survey_does_not_take_it():
     with pytest.raises(InvalidArgumentError, match="for tables: shoal run"):
-        Question(text="How old are you?", device=UNIT)
+        item(UNIT, text="How old are you?")
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])

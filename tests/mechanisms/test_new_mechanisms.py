@@ -18,7 +18,7 @@ from new_mechanisms import KINDS, made, register
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import registry
 from shoal.randomness import simulated
-from shoal.service.survey import Batches, Open, Survey, browser, document
+from shoal.service.survey import Batches, Open, Survey, browser, items
 from shoal.service.survey import mechanisms as lists
 from shoal.service.survey.design import Design
 from shoal.service.survey.words import sentences
@@ -42,7 +42,7 @@ def registered(monkeypatch, calibrated_once):  # noqa: ARG001
     """The lists of mechanisms of surveys follow from the registry when they are first imported."""
     register(monkeypatch)
     listed = runpy.run_path(lists.__file__)
-    for module, name in ((document, "SURVEYS"), (document, "PYTHON"), (browser, "BROWSERS")):
+    for module, name in ((items, "SURVEYS"), (items, "PYTHON"), (browser, "BROWSERS")):
         assert getattr(module, name) == getattr(lists, name)
         monkeypatch.setattr(module, name, listed[name])
 
@@ -159,8 +159,7 @@ def test_a_survey_is_designed_with_it(name):
         delta=1e-6,
         batches=Batches(minimum=1000, target=2000, max_age=3600),
         admission=Open(dishonest=0),
-        domain=made(name).domain,
-        choose=name,
+        questions=(asked(name, text="?", choose=name),),
     )
     assert design.device.name == name
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factories import OPENS, example
+from factories import OPENS, early, example
 from http_kit import BYTES, refusal_of
 from service.stores import rows_of
 from service_site import Shuffler
@@ -57,10 +57,12 @@ CLASS = Invited(entitled=1200, dishonest=3)
 
 
 @pytest.mark.parametrize("admission", [Open(dishonest=0), Open(dishonest=25), CLASS], ids=str)
-def test_a_survey_of_version_2_states_its_admission(admission):
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_survey_states_its_admission(admission, version):
     survey = example(admission=admission)
+    survey = survey if version == 4 else early(survey, version)
     stored = json.loads(survey.to_bytes())
-    assert stored["version"] == 2
+    assert stored["version"] == version
     assert stored["admission"] == admission.to_dict()
     assert "dishonest" not in stored
     assert Survey.from_bytes(survey.to_bytes()) == survey
@@ -95,14 +97,15 @@ def test_surveys_of_version_1_are_what_they_were():
         {"admission": None},
         {"version": 1},
         {"version": 3},
+        {"version": True},
         {"dishonest": 0.1},
     ],
     ids=str,
 )
 def test_what_is_no_admission_is_refused(change):
-    stored = json.loads(example(admission=CLASS).to_bytes())
-    with pytest.raises(MalformedError):
-        Survey.from_bytes(canonical(stored | change))
+    for survey in (example(admission=CLASS), early(example(admission=CLASS), 2)):
+        with pytest.raises(MalformedError):
+            Survey.from_bytes(canonical(json.loads(survey.to_bytes()) | change))
 
 
 @settings(max_examples=200, deadline=None)

@@ -22,12 +22,12 @@ from shoal.mechanisms.registry import protocol
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Choice
 from shoal.sealing import KeyPair, MalformedError, NotOpenableError, canonical
-from shoal.service.admission import Invited, Open, OpenFraction
+from shoal.service.admission import Invited, Open
 from shoal.service.client import Keys, seal_many
 from shoal.service.client.errors import ClientError
 from shoal.service.client.randomize import table_values, values_of
-from shoal.service.survey import NONE, Batches, Party, Question, Survey
-from shoal.service.survey.design import Design, Field
+from shoal.service.survey import NONE, Batches, Item, Party, Survey
+from shoal.service.survey.design import Design, form
 from shoal.service.survey.promise import Terms, promised
 from shoal.service.wire import Wire
 from shoal.web.downloads import FILES
@@ -59,8 +59,8 @@ def asking(analyzer, devices=TWICE, **changes):
 def test_a_survey_with_several_questions_reads_back():
     survey = several(NUMBERS)
     stored = json.loads(survey.to_bytes())
-    assert stored["version"] == 3
-    assert [each["name"] for each in stored["questions"]] == ["q0", "q1"]
+    assert stored["version"] == 4
+    assert [each["question"]["name"] for each in stored["questions"]] == ["q0", "q1"]
     assert {"question", "answers", "mechanism", "sampler", "slots"}.isdisjoint(stored)
     again = Survey.from_bytes(survey.to_bytes())
     assert again == survey
@@ -72,28 +72,13 @@ def test_a_survey_with_several_questions_reads_back():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"questions": several().questions[:1]}, "no name for the only question"),
         ({"questions": ()}, "1 to 20 questions"),
         ({"questions": (several(TWICE).questions * 11)[:21]}, "1 to 20 questions"),
-        ({"admission": OpenFraction(dishonest=0.1)}, "no fraction"),
         ({"delta": 9e-10}, "delta >= 1e-09 for several questions"),
         ({"reports_per_person": 501}, "at most 500 reports of one person to 2 questions each"),
         (
-            {"questions": tuple(replace(each, name="same") for each in several().questions)},
+            {"questions": (several().questions[0],) * 2},
             "names that differ",
-        ),
-        (
-            {"questions": tuple(replace(each, name="") for each in several().questions)},
-            "a name of 1 to 40",
-        ),
-        (
-            {
-                "questions": (
-                    several().questions[0],
-                    replace(several(TWICE).questions[1], answers=("a", "b", "c")),
-                )
-            },
-            "for those who skip it",
         ),
     ],
 )
@@ -105,14 +90,19 @@ def test_several_questions_that_make_no_survey_are_refused(change, said):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda stored: stored.update(version=2),
-        lambda stored: stored.update(questions=stored["questions"][:1]),
+        lambda stored: stored.update(version=3),
+        lambda stored: stored.update(questions=[]),
         lambda stored: stored["questions"][0].update(more=1),
         lambda stored: stored["questions"][0].update(slots=2),
         lambda stored: stored.update(answers=[]),
         lambda stored: stored.update(questions="abc"),
         lambda stored: stored.update(questions=[1, 2]),
-        lambda stored: stored["questions"][0].pop("name"),
+        lambda stored: stored["questions"][0]["question"].pop("name"),
+        lambda stored: stored["questions"][0]["question"].update(name="a name"),
+        lambda stored: stored["questions"][0]["question"].update(kind="scale"),
+        lambda stored: stored["questions"][0]["question"].update(missing="refuse"),
+        lambda stored: stored["questions"][0]["question"].update(weight=2),
+        lambda stored: stored["questions"][0]["question"].pop("other"),
     ],
 )
 def test_another_document_is_no_survey(change):
@@ -201,9 +191,9 @@ def test_a_design_spends_the_whole_budget_by_weight():
     assert first.local_epsilon > second.local_epsilon
     assert [each.answers[-1] for each in survey.questions] == [NONE, NONE]
     with pytest.raises(InvalidArgumentError, match="a list of answers for the question a"):
-        Field(Choice("a", text="A?"))
+        form([Choice("a", text="A?")])
     with pytest.raises(InvalidArgumentError, match="which is added"):
-        Field(Choice("a", ["x", NONE], text="A?"))
+        form([parts[0], Choice("b", ["x", "(None)"], text="B?")])
 
 
 # ---------------------------------------------------------------------------------------- the wire
@@ -447,6 +437,9 @@ def test_people_answer_over_http(tmp_path):
 
 
 def test_a_question_by_itself_says_what_it_is():
-    question = Question(text="Which?", answers=("a", "b", NONE), device=TWICE[0], name="which")
+    question = Item(Choice("which", ["a", "b"], text="Which?"), TWICE[0])
     assert question.may_be_skipped
+    assert question.answers == ("a", "b", NONE)
+    required = Item(Choice("which", ["a", "b", "c"], text="Which?", missing="refuse"), TWICE[0])
+    assert not required.may_be_skipped
     assert not several(NUMBERS).questions[1].may_be_skipped

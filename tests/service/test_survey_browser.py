@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 import shoal
-from factories import example
+from factories import example, item
 from repository import ROOT
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms import registry
-from shoal.questions.domains import Cells
 from shoal.sealing import SUITES
 from shoal.service.admission import Open
-from shoal.service.survey import Batches, Question, Survey
+from shoal.service.survey import Batches, Survey
 from shoal.service.survey.browser import counted_epsilon, proved_epsilon, refusals
 from shoal.service.survey.design import Design, epsilon_in_browsers
 from shoal.service.survey.mechanisms import BROWSERS, PYTHON, SURVEYS
@@ -62,8 +61,7 @@ def rows_of_bits(epsilon):
         delta=1e-6,
         batches=Batches(minimum=150, target=300, max_age=3600),
         admission=Open(dishonest=0),
-        domain=Cells(8),
-        choose="unary",
+        questions=(shoal.Choice("q", list("abcdefgh"), text="?", choose="unary"),),
     )
 
 
@@ -129,4 +127,4 @@ def test_so_is_another_suite():
 def test_what_is_for_tables_is_refused_and_not_for_the_sake_of_browsers():
     device = shoal.Gaussian(low=0.0, high=1.0, sigma=1.0)
     with pytest.raises(InvalidArgumentError, match=r"is for tables: shoal run\): one of grr, .*la"):
-        Question(text="How many?", device=device)
+        item(device, text="How many?")

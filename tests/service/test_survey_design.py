@@ -13,7 +13,6 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.mechanisms.vectors import PrivUnit
-from shoal.questions.domains import Cells, Interval
 from shoal.questions.terms import Limits
 from shoal.service.admission import Open, OpenFraction
 from shoal.service.survey import Batches
@@ -25,36 +24,42 @@ NOBODY = Open(dishonest=0)
 WANTED = {"epsilon": 1.0, "delta": 1e-6, "batches": BATCHES, "admission": NOBODY}
 ABOUT = {
     "name": "travel",
-    "question": "How?",
     "purpose": "Planning",
     "not_before": 0,
     "not_after": 10,
     "shuffler": SHUFFLER,
     "analyzer": ANALYZER,
 }
-FOUR = {"domain": Cells(4)}
-DUMMIES = {"choose": "dummies", "limits": Limits(messages=math.inf)}
+
+
+def asked(k=4, **about):
+    """A question with so many answers."""
+    return {"questions": (shoal.Choice("way", list("abcdefgh")[:k], text="How?", **about),)}
+
+
+FOUR = asked()
+DUMMIES = asked(choose="dummies") | {"limits": Limits(messages=math.inf)}
 KINDS = [
     FOUR,
     FOUR | {"admission": OpenFraction(dishonest=0.2), "participation": 0.3},
-    FOUR | DUMMIES,
+    DUMMIES,
     pytest.param(FOUR | {"reports_per_person": 2}, marks=pytest.mark.slow),
-    pytest.param(FOUR | DUMMIES | {"reports_per_person": 2}, marks=pytest.mark.slow),
+    pytest.param(DUMMIES | {"reports_per_person": 2}, marks=pytest.mark.slow),
 ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_promise_is_kept_and_used_up(kind):
     design = Design(**WANTED | kind)
-    survey = design.survey(**ABOUT, answers=("a", "b", "c", "d"))
+    survey = design.survey(**ABOUT)
     assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
-    if "choose" in kind:
-        assert survey.device.name == kind["choose"]
+    assert kind["questions"][0].choose in {None, survey.device.name}
 
 
 @pytest.mark.slow
 def test_numbers_are_planned_too():
-    design = Design(**WANTED, domain=Interval(0.0, 10.0), choose="duchi")
+    number = shoal.Number("way", 0, 10, text="How far?", choose="duchi")
+    design = Design(**WANTED, questions=(number,))
     survey = design.survey(**ABOUT)
     assert 0.995 < survey.guarantee(600).epsilon <= 1 + 1e-9
     assert (survey.device.low, survey.device.high) == (0.0, 10.0)
@@ -78,21 +83,21 @@ def test_errors_are_those_of_a_simulation():
 def test_a_cap_is_kept():
     design = Design(**WANTED | FOUR, limits=Limits(local_epsilon=0.5), reports_per_person=2)
     assert design.device.local_epsilon <= 0.5
-    assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).guarantee(600).epsilon < 1
+    assert design.survey(**ABOUT).guarantee(600).epsilon < 1
 
 
 @pytest.mark.parametrize("choose", registry.names("answers", several=True, surveys=False))
 @pytest.mark.parametrize("cap", [1.5, 60.0])
 def test_a_cap_of_messages_is_kept_or_refused_for_every_mechanism(choose, cap):
-    design = Design(**WANTED | FOUR, choose=choose, limits=Limits(messages=cap))
+    design = Design(**WANTED | asked(choose=choose), limits=Limits(messages=cap))
     with suppress(UnreachableTargetError, InvalidArgumentError):  # to be refused is right, too
         assert design.device.messages <= cap
 
 
 def test_a_cap_that_only_a_survey_breaks_is_named():
     thousand = WANTED | {"batches": Batches(minimum=1000, target=2000, max_age=3600)}
-    robust = {"choose": "near-central-robust", "limits": Limits(messages=1.5)}
-    design = Design(**thousand, **robust, domain=Cells(3))
+    robust = asked(3, choose="near-central-robust") | {"limits": Limits(messages=1.5)}
+    design = Design(**thousand, **robust)
     assert design.ranking.randomizer.messages <= 1.5
     with pytest.raises(UnreachableTargetError, match=r"in a survey a person sends \d+"):
         _ = design.device
@@ -100,19 +105,19 @@ def test_a_cap_that_only_a_survey_breaks_is_named():
 
 @pytest.mark.slow
 def test_a_cap_of_messages_is_kept_for_several_reports_too():
-    robust = {"choose": "near-central-robust", "limits": Limits(messages=1.5)}
+    robust = asked(3, choose="near-central-robust") | {"limits": Limits(messages=1.5)}
     several = robust | {"reports_per_person": 2}
     several["batches"] = Batches(minimum=20_000, target=20_000, max_age=3600)
-    assert Design(**WANTED | several, domain=Cells(3)).device.messages <= 1.5
+    assert Design(**WANTED | several).device.messages <= 1.5
 
 
 def test_a_given_mechanism_is_taken_or_refused():
     device = RandomizedResponse(k=4, epsilon=1.0)
-    design = Design(**WANTED, given=device)
-    assert design.survey(**ABOUT, answers=("a", "b", "c", "d")).device is device
-    weak = Design(**WANTED, given=RandomizedResponse(k=4, epsilon=9.0))
+    design = Design(**WANTED | FOUR, given=device)
+    assert design.survey(**ABOUT).device is device
+    weak = Design(**WANTED | FOUR, given=RandomizedResponse(k=4, epsilon=9.0))
     with pytest.raises(UnreachableTargetError, match="minimum=600"):
-        weak.survey(**ABOUT, answers=("a", "b", "c", "d"))
+        weak.survey(**ABOUT)
 
 
 def test_too_few_people_are_told_so():

@@ -17,14 +17,13 @@ from factories import by_groups, example, several
 from service_site import START, live, sealed
 from shoal.errors import InvalidArgumentError
 from shoal.estimate.groups import split
-from shoal.mechanisms.grid import Duchi
-from shoal.mechanisms.response import RandomizedResponse
+from shoal.questions.kinds import Choice, Groups, Number
 from shoal.sealing import MalformedError, canonical
-from shoal.service.admission import Open, OpenFraction
+from shoal.service.admission import Open
 from shoal.service.client.errors import ClientError
 from shoal.service.client.randomize import table_values, values_of
 from shoal.service.survey import NONE, Batches, Party, Survey
-from shoal.service.survey.document import MOST_CELLS, cells
+from shoal.service.survey.items import MOST_CELLS, Field
 from shoal.service.survey.words import sentences
 from shoal.web.downloads import FILES
 
@@ -33,8 +32,6 @@ AMONG = replace(several(), questions=(*several().questions, by_groups("vote")))
 # 6 codes: north yes, north no, south yes, south no, and nobody in the east.
 CODES = [0] * 600 + [1] * 200 + [2] * 100 + [3] * 300
 
-TWO = "at least two that differ"
-
 
 # ------------------------------------------------------------------------------------ the document
 
@@ -42,10 +39,10 @@ TWO = "at least two that differ"
 @pytest.mark.parametrize("survey", [ONE, AMONG], ids=["one", "among several"])
 def test_a_survey_by_groups_reads_back(survey):
     stored = json.loads(survey.to_bytes())
-    assert stored["version"] == 3
-    part = stored if survey is ONE else stored["questions"][-1]
-    assert (part["by"], part["groups"][:3]) == ("Your region", ["north", "south", "east"])
-    assert part["mechanism"]["k"] == len(part["groups"]) * len(part["answers"])
+    part, asked = stored["questions"][-1], survey.questions[-1]
+    groups = part["question"]["groups"]
+    assert (groups["text"], groups["labels"]) == ("Your region", ["north", "south", "east"])
+    assert part["mechanism"]["k"] == len(asked.groups) * len(asked.answers)
     assert Survey.from_bytes(survey.to_bytes()) == survey
     third = "south · yes" if survey is ONE else "north · (none)"
     assert survey.questions[-1].labels[:3] == ("north · yes", "north · no", third)
@@ -57,51 +54,46 @@ def test_other_surveys_have_no_field_of_groups():
     for survey in (example(), example(admission=Open(dishonest=0)), several()):
         text = survey.to_bytes().decode()
         assert '"groups"' not in text
-        assert '"by"' not in text
-    assert example().configuration()["version"] == 1
-    assert example(admission=Open(dishonest=0)).configuration()["version"] == 2
+
+
+def grouped(labels=("yes", "no"), groups=("north", "south"), **about):
+    """A question that nobody skips, by groups."""
+    inside = Groups("group", groups, text=about.pop("by", "Where?"), missing="refuse")
+    return Field(Choice("vote", labels, text="?", groups=inside, missing="refuse"))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            {"groups": ("north",), "device": RandomizedResponse(k=2, epsilon=1.0)},
-            TWO,
-        ),
-        (
-            {"answers": ("yes",), "device": RandomizedResponse(k=3, epsilon=1.0)},
-            TWO,
-        ),
-        ({"groups": ("a", "a", "b")}, TWO),
-        ({"groups": ("a", "b")}, "6 answers, as the mechanism has"),
+        ({"groups": ("north",)}, "at least two groups"),
+        ({"labels": ("yes",)}, "at least two labels"),
+        ({"groups": ("a", "a", "b")}, "every group once"),
         ({"groups": ("a", "b", " ")}, "1 to 200 characters"),
-        ({"by": ""}, "text of 1 to 2000"),
+        ({"by": ""}, "groups with labels and a text"),
+        ({"by": " "}, "text of 1 to 2000"),
+        ({"groups": None}, "groups with labels and a text"),
         (
-            {"groups": (), "device": RandomizedResponse(k=2, epsilon=1.0)},
-            TWO,
-        ),
-        (
-            {"answers": (), "device": Duchi(low=0.0, high=1.0, epsilon=1.0)},
-            TWO,
+            {"labels": list(map(str, range(100))), "groups": range(MOST_CELLS // 100 + 1)},
+            "at most 10,000 answers in all",
         ),
     ],
 )
 def test_groups_that_make_no_question_are_refused(change, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        replace(by_groups(), **change)
+        grouped(**change)
 
 
 def test_groups_that_make_no_survey_are_refused():
-    with pytest.raises(InvalidArgumentError, match="no fraction"):
-        replace(ONE, admission=OpenFraction(dishonest=0.0))
-    with pytest.raises(InvalidArgumentError, match="those who skip it"):
-        replace(AMONG, questions=(*AMONG.questions[:2], replace(by_groups(), name="vote")))
-    with pytest.raises(InvalidArgumentError, match="at most 10,000 answers in all"):
-        cells(("a",) * 100, ("b",) * (MOST_CELLS // 100 + 1))
-    for change in ({"version": 2}, {"groups": []}, {"by": None}, {"groups": "abc"}, {"more": 1}):
+    with pytest.raises(InvalidArgumentError, match="a mechanism for one of 4 answers"):
+        replace(by_groups(), question=grouped().question)
+    number = Number("age", 0, 1, text="?").by("group", ["a", "b"], text="?")
+    with pytest.raises(InvalidArgumentError, match="of a choice"):
+        Field(number)
+    for change in ({"groups": {}}, {"groups": "abc"}, {"by": "Where?"}):
+        stored = json.loads(ONE.to_bytes())
+        stored["questions"][0]["question"] |= change
         with pytest.raises(MalformedError):
-            Survey.from_bytes(canonical(json.loads(ONE.to_bytes()) | change))
+            Survey.from_bytes(canonical(stored))
 
 
 # -------------------------------------------------------------------------------------- the client

@@ -12,10 +12,11 @@ from command_kit import shoal as command
 from factories import ANSWERS, example, several
 from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.explain.text import visible
+from shoal.questions.kinds import Groups
 from shoal.service.survey import Survey
-from shoal.service.survey.design import Field
 from shoal.service.survey.document import read_survey
-from shoal.service.survey.texts import check_question, check_texts, similar
+from shoal.service.survey.items import Field
+from shoal.service.survey.texts import check_field, check_texts, similar
 
 HIDDEN = {
     "turned around": "no\u202eey",
@@ -75,17 +76,21 @@ APART = [
 ]
 
 
+def field(answers, groups=None, by="?", missing="refuse"):
+    """A question with these answers, and groups."""
+    inside = groups and Groups("place", groups, text=by, missing=missing)
+    return Field(shoal.Choice("q", answers, text="?", groups=inside, missing=missing))
+
+
 @pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
 def test_what_is_hidden_is_refused_in_every_text_of_a_survey(text):
     answers = ANSWERS[:3]
     for about in ({"name": text}, {"purpose": text}, {"question": text}):
         with pytest.raises(InvalidArgumentError, match="control characters, marks of direction"):
             check_texts(example(**about))
-    for lists in ({"answers": (*answers, text)}, {"answers": answers, "groups": ("a", text)}):
+    for listed in (((*answers, text),), (answers, ("a", text)), (answers, ("a", "b"), text)):
         with pytest.raises(InvalidArgumentError):
-            check_question(question="?", **lists)
-    with pytest.raises(InvalidArgumentError):
-        check_question(question="?", answers=answers, by=text, groups=("a", "b"))
+            check_field(field(*listed))
 
 
 @pytest.mark.parametrize("text", SHOWN)
@@ -96,14 +101,14 @@ def test_what_a_script_or_an_emoji_needs_is_not(text):
 
 @pytest.mark.parametrize(("one", "other"), TWINS)
 def test_answers_that_look_alike_are_refused(one, other):
-    for lists in ({"answers": (one, "x", other)}, {"answers": ("a", "b"), "groups": (one, other)}):
+    for listed in (((one, "x", other),), (("a", "b"), (one, other))):
         with pytest.raises(InvalidArgumentError, match="that look different from each other"):
-            check_question(question="?", **lists)
+            check_field(field(*listed))
 
 
 @pytest.mark.parametrize("answers", APART, ids=str)
 def test_answers_of_several_languages_are_not(answers):
-    check_question(question="?", answers=answers)
+    check_field(field(answers))
 
 
 def test_letters_of_one_script_that_look_alike_are_a_warning():
@@ -128,17 +133,18 @@ def test_no_other_answer_reads_as_that_of_those_who_skip_a_question(tmp_path, te
     made = several()
     at = next(at for at, each in enumerate(made.questions) if each.may_be_skipped)
     asked = made.questions[at]
-    answers = (text, *asked.answers[1:])
-    questions = (*made.questions[:at], replace(asked, answers=answers), *made.questions[at + 1 :])
+    changed = replace(asked.question, labels=(text, *asked.answers[1:-1]))
+    item = replace(asked, question=changed)
+    questions = (*made.questions[:at], item, *made.questions[at + 1 :])
     wrong = replace(made, questions=questions)
     file = tmp_path / "survey.json"
     file.write_bytes(wrong.to_bytes())
     with pytest.raises(RefusedError, match="added for those who skip it"):
         read_survey(file)
     with pytest.raises(InvalidArgumentError, match="added for those who skip it"):
-        Field(shoal.Choice("q", ["a", text], text="?"))
+        check_field(field(["a", text], missing="cell"))
     with pytest.raises(InvalidArgumentError, match=r"groups.*added for those who skip it"):
-        Field(shoal.Choice("q", ["a", "b"], text="?").by("place", ["c", text], text="?"))
+        check_field(field(["a", "b"], ["c", text], missing="cell"))
     assert Survey.from_bytes(wrong.to_bytes()) == wrong  # as stores do
 
 

@@ -1,7 +1,7 @@
 /**
  * The mechanisms that fewer surveys use: rows of bits, sets, hashes, numbers, and several messages,
  * which only a person who lifts the limit of ε₀ may send. They are loaded when one is needed, as is what composes
- * several rounds, and what looks at texts in other letters than ASCII.
+ * several rounds, what looks at texts in other letters than ASCII, and what reads early surveys.
  */
 
 import { anyLaw, binomial, type Law } from "./bound.js";
@@ -11,6 +11,7 @@ import { bigEndian, bits, local, must, numbered, odds, response, whole, width, t
 import { coin, pick, type Below } from "./random.js";
 
 export { composedEpsilon } from "./composition.js";
+export { honestOf, present } from "./older.js";
 export { hiddenField } from "./texts.js";
 
 const UNIT = 2 ** 52;

@@ -9,7 +9,7 @@ import { ShoalError } from "./errors.js";
 import { hostOf } from "./hosts.js";
 import { deviceOf, more } from "./mechanisms.js";
 import { LARGEST, OVERHEAD, SUITE } from "./sealing.js";
-import type { Admission, Answer, One, Question, Survey } from "./types.js";
+import type { Answer, One, Question, Survey } from "./types.js";
 
 const MOST_IN_A_BATCH = 1e10;
 const MOST_REPORTS = 1000;
@@ -25,13 +25,15 @@ const BEYOND = 1.1; // what no other computation explains, with so many people a
 const LEAST_CROWD = 1000;
 const TIGHT_LOCAL = 4;
 
+const VERSION = 4;
 const MOST_QUESTIONS = 20;
 const MOST_CELLS = 10_000; // answers of all groups together
-const NONE = "(none)"; // the answer of those who skip one of several questions
+const NONE = "(none)"; // the answer of those who skip a question
 
 /** The mechanisms of a survey that was read here, one for each question, and how several rounds compose. */
 interface Known {
   readonly devices: readonly Device[];
+  readonly crowd: number;
   readonly compose: typeof composedEpsilon | undefined;
   proved?: number;
 }
@@ -47,7 +49,7 @@ function knownOf(survey: Survey): Known {
 export const devicesFor = (survey: Survey): readonly Device[] => knownOf(survey).devices;
 
 /** Text that shows something: these are spaces here or in Python. */
-const isText = (value: unknown, longest = 2000): boolean =>
+const isText = (value: unknown, longest = 2000): value is string =>
   typeof value === "string" && /[^\s\x1c-\x1f\x85]/.test(value) && [...value].length <= longest;
 
 const isWithin = (value: unknown, least: number, most = 1): boolean =>
@@ -56,61 +58,56 @@ const isWithin = (value: unknown, least: number, most = 1): boolean =>
 const isParty = (value: unknown): boolean =>
   has(value, "fingerprint url") && !!hostOf(value.url) && unhex(value.fingerprint)?.length === 32;
 
-/** Who may report: of people invited, some at least are honest. */
+/** Who may report: of people invited, some at least are honest. A share of dishonest reports is that of an early version. */
 const isAdmission = (value: unknown): boolean =>
   isFields(value) && value.kind === "open"
-    ? has(value, "dishonest kind") && isWhole(value.dishonest, 0, LARGEST_COUNT)
+    ? has(value, "dishonest kind") && (isWhole(value.dishonest, 0, LARGEST_COUNT) || isWithin(value.dishonest, 0, 1 - 2 ** -53))
     : has(value, "dishonest entitled kind") &&
       isWhole(value.entitled, 1, MOST_ENTITLED) &&
       isWhole(value.dishonest, 0, value.entitled - 1);
 
-const areTexts = (value: unknown, least = 0): value is string[] =>
+const areTexts = (value: unknown, least: number): value is string[] =>
   Array.isArray(value) &&
   value.every((text) => isText(text, 200)) &&
   new Set(value.map((text) => text.normalize().replace(/\s+/g, " ").trim())).size === value.length &&
   value.length >= least;
 
-/** What there is of one question; its numbers are checked elsewhere. */
-const soundQuestion = ({ question, answers, by, groups }: Fields): Record<string, unknown> => ({
-  question: isText(question),
-  answers: areTexts(answers),
-  // A mechanism has every answer in every group.
-  ...(groups === undefined
-    ? {}
-    : { by: isText(by), groups: areTexts(groups, 2) && areTexts(answers, 2) && groups.length * answers.length <= MOST_CELLS }),
-  mechanism: 1,
-  sampler: 1,
-  message_bytes: 1,
-  slots: 1,
-});
+const isName = (value: unknown): value is string => typeof value === "string" && /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}$/.test(value);
 
-/** Whether these are several questions, each with a name, and an answer, and group, for those who skip it. */
-const areQuestions = (value: unknown): boolean =>
-  Array.isArray(value) &&
-  value.length > 1 &&
-  value.length <= MOST_QUESTIONS &&
-  value.every((each) => {
-    if (!isFields(each)) return false;
-    const ends = [each.answers, each.groups].map((texts) => (texts as unknown[] | undefined)?.at?.(-1) ?? NONE);
-    const named = typeof each.name === "string" && /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}$/.test(each.name);
-    return !wrongOf(each, { ...soundQuestion(each), name: named && ends.every((last) => last === NONE) });
-  }) &&
-  new Set(value.map(({ name }) => name)).size === value.length;
+/** Whether an object has these fields, and may have `missing`: then nobody skips the question. */
+const isAsked = (value: unknown, names: string): value is Fields => {
+  const { missing, ...others } = value as Fields;
+  return has(others, names) && others.other === false && [undefined, "refuse"].includes(missing as undefined);
+};
 
-/** The first field that is not sound; `fields` if there are others. */
-function wrongOf(told: Fields, sound: Record<string, unknown>): string | undefined {
-  const names = Object.keys(sound);
-  return has(told, names.sort().join(" ")) ? names.find((name) => !sound[name]) : "fields";
+/** A question as a form asks it, without its mechanism; undefined if it cannot be right. */
+function askedOf(told: unknown): Question | undefined {
+  if (!isFields(told) || !isName(told.name) || !isText(told.text)) return;
+  const { kind, name, text: question, labels, groups, missing, low, high } = told as Fields & { name: string; text: string };
+  const asked = { name, question, required: true, answers: [], by: "", groups: [], range: null, mechanism: "" };
+  if (kind === "number") return has(told, "high kind low name text") ? { ...asked, range: [low as number, high as number] } : undefined;
+  const required = missing !== undefined;
+  const listed = (texts: unknown): string[] | undefined => {
+    const all = Array.isArray(texts) && !required ? [...texts, NONE] : texts;
+    return areTexts(all, 2) ? all : undefined;
+  };
+  const answers = listed(labels);
+  if (kind !== "choice" || !answers || !isAsked(told, `${groups ? "groups " : ""}kind labels name other text`)) return;
+  if (!groups) return { ...asked, required, answers };
+  if (!isAsked(groups, "column labels other text") || groups.missing !== missing) return;
+  const { column, text: by } = groups;
+  const inside = listed(groups.labels);
+  if (!inside || !isText(by) || !isName(column) || column === name || inside.length * answers.length > MOST_CELLS) return;
+  return { ...asked, required, answers, by, groups: inside };
 }
 
 /** The first field that cannot be right by itself; `fields` if there are others than a survey has. */
-function wrongField(told: Fields): string | undefined {
-  const several = told.version === 3 && told.groups === undefined;
+function wrongField(told: Fields, several: boolean): string | undefined {
   const { batches, not_before } = told as { batches: Record<string, number> } & Record<string, number>;
-  return wrongOf(told, {
+  const sound: Record<string, unknown> = {
     name: isText(told.name),
     purpose: isText(told.purpose),
-    ...(several ? { questions: areQuestions(told.questions) } : soundQuestion(told)),
+    questions: 1,
     batches:
       has(batches, "max_age minimum small target") &&
       isWhole(batches.minimum, 2) &&
@@ -126,12 +123,14 @@ function wrongField(told: Fields): string | undefined {
     not_before: isWhole(not_before),
     not_after: isWhole(told.not_after, not_before! + 1, LATEST),
     token_bytes: isWhole(told.token_bytes),
+    admission: isAdmission(told.admission),
     // These are checked elsewhere.
     kind: 1,
-    version: told.groups === undefined || told.version === 3,
+    version: 1,
     suite: 1,
-    ...(told.version === 1 ? { dishonest: isWithin(told.dishonest, 0) } : { admission: isAdmission(told.admission) }),
-  });
+  };
+  const names = Object.keys(sound).sort();
+  return has(told, names.join(" ")) ? names.find((name) => !sound[name]) : "fields";
 }
 
 /** Names as they are usual here: `not_after` becomes `notAfter`. */
@@ -151,46 +150,58 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
   };
   const id = await sha256(bytes);
   unless((wanted ?? id) === id, "it was changed, or it is another survey");
-  const told = parsed(bytes)!;
-  unless(told?.kind === "survey", "it is not canonical JSON");
-  const { version, suite, reports_per_person: reports } = told as Record<string, number> & Fields;
-  able(version === 1 || version === 2 || version === 3, `surveys of version ${version}`);
-  const { kind } = (told.admission ?? {}) as Fields;
-  able(version === 1 || kind === "open" || kind === "invited", "how people are admitted to this survey");
+  const stored = parsed(bytes)!;
+  unless(stored?.kind === "survey", "it is not canonical JSON");
+  able(isWhole(stored.version, 1, VERSION), `surveys of version ${stored.version}`);
+  const early = stored.version !== VERSION;
+  const told = early ? (await more()).present(stored)! : stored;
+  right(told, "version");
+  const { suite, reports_per_person: reports, admission } = told as Record<string, number> & Fields;
+  const { kind, dishonest } = (admission ?? {}) as Fields;
+  right(early || typeof dishonest !== "number" || Number.isInteger(dishonest), "admission"); // people, and no share
+  able(kind === "open" || kind === "invited", "how people are admitted to this survey");
+  const items = told.questions as Fields[];
+  right(Array.isArray(items) && items.length > 0 && items.length <= MOST_QUESTIONS, "questions");
+  const several = items.length > 1;
+  const questions: Question[] = [];
+  for (const item of items) {
+    const asked = has(item, "mechanism message_bytes question sampler slots") && item.question;
+    const question = askedOf(asked);
+    right(question && !questions.some(({ name }) => name === question.name), "questions");
+    questions.push(question!);
+  }
   // Anything but printable ASCII: other letters, and what is escaped.
   const plain = bytes.every((byte) => byte < 127 && byte !== 92);
-  const field = wrongField(told) ?? (plain && !told.questions ? undefined : (await more()).hiddenField(told));
+  const field = wrongField(told, several) ?? (plain && questions.every(({ required }) => required) ? undefined : (await more()).hiddenField(told, questions));
   right(!field, field!);
   able((suite as unknown) === SUITE, `how to seal with ${suite}`);
   able(!told.token_bytes, "how to get the tokens that this survey needs");
-  const several = told.questions !== undefined;
   const devices: Device[] = [];
-  const questions: Question[] = [];
   let size = 0;
-  for (const part of several ? (told.questions as Fields[]) : [{ ...told, name: "" } as Fields]) {
-    const { name, question, answers, by = "", groups = [], mechanism, slots } = part as unknown as Question & { mechanism: Fields; slots: number };
+  for (const [i, { mechanism, sampler, message_bytes, slots }] of items.entries()) {
+    const { answers, groups, range } = questions[i]!;
     let device;
     try {
-      device = await deviceOf(mechanism, part.sampler as Fields, answers.length * (groups.length || 1));
+      device = await deviceOf(mechanism as Fields, sampler as Fields, answers.length * (groups.length || 1));
     } catch (error) {
       if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
       right(false, "sampler");
     }
     able(device, "the mechanism of this survey");
-    const { messageBytes, epsilon, range } = device!;
-    size += slots * (OVERHEAD + messageBytes);
-    right(messageBytes === part.message_bytes && device!.slots === slots && size <= LARGEST, "slots");
+    const { messageBytes, epsilon } = device!;
+    size += (slots as number) * (OVERHEAD + messageBytes);
+    right(messageBytes === message_bytes && device!.slots === slots && size <= LARGEST, "slots");
+    right(`${range}` === `${device!.range}`, "questions");
     right(!device!.absent || (reports === 1 && !several), "mechanism"); // these may not leave slots out
-    right(reports! * (several ? (told.questions as Fields[]).length : 1) <= MOST_REPORTS, "reports_per_person");
+    right(reports! * items.length <= MOST_REPORTS, "reports_per_person");
     right((reports === 1 && !several) || epsilon <= LARGEST_LOCAL || epsilon === Infinity, "mechanism");
     devices.push(device!);
-    questions.push({ name, question, answers, by, groups, range, mechanism: (mechanism as Fields).name as string });
+    questions[i] = { ...questions[i]!, mechanism: (mechanism as Fields).name as string };
   }
   const only = { question: told.name, answers: [], range: null, mechanism: "" };
   const survey = Object.freeze({
     ...renamed(told),
     ...(told.batches as object),
-    admission: (told.admission as Admission | undefined) ?? { kind: "open", dishonest: told.dishonest as number },
     ...(several ? only : questions[0]),
     name: told.name,
     questions,
@@ -199,9 +210,12 @@ export async function readSurvey(bytes: Uint8Array, wanted?: string): Promise<Su
     localEpsilon: devices.reduce((sum, { epsilon }) => sum + epsilon, 0),
     reportBytes: OVERHEAD + size,
   }) as unknown as Survey;
-  read.set(survey, { devices, compose: several || reports! > 1 ? (await more()).composedEpsilon : undefined });
-  const { admission, minimum } = survey;
-  right(crowdOf(survey) >= 1 && (admission.kind === "open" || minimum <= reports! * admission.entitled), "minimum");
+  const { minimum } = survey;
+  // R reports of each dishonest person are no crowd.
+  const honest = early ? (await more()).honestOf(survey) : Math.max(0, minimum - reports! * survey.admission.dishonest);
+  const crowd = Math.floor(honest / reports!);
+  read.set(survey, { devices, crowd, compose: several || reports! > 1 ? (await more()).composedEpsilon : undefined });
+  right(crowd >= 1 && (survey.admission.kind === "open" || minimum <= reports! * survey.admission.entitled), "minimum");
   return survey;
 }
 
@@ -213,10 +227,10 @@ export function valuesOf({ questions }: Survey, answer: Answer): number[] {
   if (!Object.keys(given).every((name) => names.includes(name))) {
     throw new ShoalError("refused", `This survey has several questions, to be answered by name: ${names.join(", ")}.`);
   }
-  return questions.map((question) => valueOf(question, given[question.name] ?? (question.groups.length ? [null, null] : NONE)));
+  return questions.map((question) => valueOf(question, given[question.name] ?? (question.groups.length ? [null, null] : null)));
 }
 
-function valueOf({ name, range, answers, groups }: Question, answer: One): number {
+function valueOf({ required, range, answers, groups }: Question, answer: One | null): number {
   if (range) {
     const [low, high] = range;
     if (typeof answer === "number" && answer >= low && answer <= high) return answer;
@@ -224,7 +238,7 @@ function valueOf({ name, range, answers, groups }: Question, answer: One): numbe
   }
   const lists = groups.length ? [groups, answers] : [answers];
   const texts = [answer].flat() as (string | null)[];
-  const places = lists.map((list, i) => list.indexOf(texts[i] ?? (name && NONE)));
+  const places = lists.map((list, i) => list.indexOf(texts[i] ?? (required ? "" : NONE)));
   if (texts.length !== lists.length || places.includes(-1)) {
     throw new ShoalError("refused", "This is not one of the survey's answers.");
   }
@@ -232,16 +246,7 @@ function valueOf({ name, range, answers, groups }: Question, answer: One): numbe
 }
 
 /** People among whom each of one person's reports hides in the smallest batch, that person included. */
-export function crowdOf({ version, minimum, admission: { dishonest }, reportsPerPerson }: Survey): number {
-  // R reports of each dishonest person are no crowd.
-  if (version > 1) return Math.floor(Math.max(0, minimum - reportsPerPerson * dishonest) / reportsPerPerson);
-  // The share as it was written: 0.1 is one tenth, not the float next to it.
-  const [digits, exponent] = dishonest.toExponential().split(/\.?e/) as [string, string];
-  const [whole, places = ""] = digits.split(".") as [string, string?];
-  const unit = 10n ** BigInt(places.length - Number(exponent));
-  const honest = (BigInt(minimum) * (unit - BigInt(whole + places))) / unit;
-  return Number(honest / BigInt(reportsPerPerson));
-}
+export const crowdOf = (survey: Survey): number => knownOf(survey).crowd;
 
 /** δ of somebody who is seen to take part, never rounded up. */
 export function deltaTakingPart({ delta, participation, reportsPerPerson }: Survey): number {

@@ -1,11 +1,12 @@
 /**
  * Texts of a survey that show what they are: nothing hidden in them, no two answers that look alike, and none that
  * reads as that of those who skip a question. The same as `shoal.service.survey.texts`; loaded with surveys that
- * are not in plain ASCII, or have several questions.
+ * are not in plain ASCII, or have questions that may be skipped.
  */
 
 import table from "../../../src/shoal/service/survey/lookalikes.txt" with { type: "text" };
 import type { Fields } from "./canonical.js";
+import type { Question } from "./types.js";
 
 const HIDDEN =
   /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/u;
@@ -64,13 +65,13 @@ function apart(texts: readonly string[]): boolean {
 }
 
 /** The first field of a survey, or of one of its questions, whose texts do not show what they are. */
-export function hiddenField({ name, purpose, questions, ...only }: Fields): string | undefined {
+export function hiddenField({ name, purpose }: Fields, questions: readonly Question[]): string | undefined {
   if (!shown(name)) return "name";
   if (!shown(purpose)) return "purpose";
-  for (const { question, by = "", answers, groups = [] } of (questions as Fields[] | undefined) ?? [only]) {
+  for (const { question, by, answers, groups } of questions) {
     if (!shown(question)) return "question";
     if (!shown(by)) return "by";
-    for (const [field, texts] of Object.entries({ answers, groups }) as [string, string[]][]) {
+    for (const [field, texts] of Object.entries({ answers, groups })) {
       if (!texts.every(shown) || !apart(texts)) return field;
     }
   }

@@ -21,7 +21,7 @@ export interface Policy {
 
 /**
  * Who may report: anybody, or so many people who were invited. `dishonest` of them may follow no
- * protocol: people, or in surveys of version 1 a fraction of the reports.
+ * protocol: people, or in early surveys, below 1, a fraction of the reports.
  */
 export type Admission =
   | { readonly kind: "open"; readonly dishonest: number }
@@ -39,11 +39,13 @@ export interface Party {
 
 /** One of a survey's questions. */
 export interface Question {
-  /** What programs call it; empty if it is the only one. */
+  /** What programs call it. */
   readonly name: string;
   readonly question: string;
-  /** The labels of a mechanism for answers; empty for numbers. The last one of several questions is
-   *  that of whoever skips it. */
+  /** Whether nobody may skip it. */
+  readonly required: boolean;
+  /** The labels of a mechanism for answers; empty for numbers. The last one is that of whoever skips
+   *  the question, if that may be. */
   readonly answers: readonly string[];
   /** What is asked about the groups that answers are counted by; empty if they are not. */
   readonly by: string;
@@ -64,7 +66,6 @@ export type Answer = One | { readonly [name: string]: One | null };
 /** A survey that was read and checked. Its fields are those of its configuration. */
 export interface Survey {
   readonly id: string;
-  readonly version: number;
   readonly bytes: Uint8Array;
   readonly name: string;
   /** The only question, or what several are called together. */

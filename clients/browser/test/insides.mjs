@@ -2,7 +2,7 @@
 
 import { common } from "../bundling.mjs";
 
-const MODULES = ["bound", "bytes", "canonical", "composition", "exchange", "hosts", "invitation", "keys", "mechanisms", "policy", "random", "sealing", "store", "survey", "client", "errors"];
+const MODULES = ["bound", "bytes", "canonical", "composition", "exchange", "hosts", "invitation", "keys", "mechanisms", "older", "policy", "random", "sealing", "store", "survey", "client", "errors"];
 
 export const everything = {
   ...common,

@@ -131,7 +131,9 @@ export class Services {
     found.analyzer = await Owner.named("analyzer");
     const { dishonest, ...fields } = { ...(await found.configuration()), ...changes };
     const version = changes.admission ? { version: 2 } : { dishonest };
-    found.bytes = inside.canonical.written({ ...fields, ...version });
+    // Written as of an early version, whose fields are not nested.
+    const early = { version: 1, ...fields, ...version };
+    found.bytes = inside.canonical.written(inside.older.present(early) ?? early);
     found.id = await inside.bytes.sha256(found.bytes);
     found.posts = [];
     found.asked = [];

@@ -11,8 +11,11 @@ import { compressed, LARGEST_CLIENT, loadedWith } from "../bundling.mjs";
 import { inside, root, utf8, vectors } from "./kit.mjs";
 
 const LATER = "more_mechanisms.js";
-const common = vectors("reports").cases[0].survey;
-const recorded = Object.fromEntries(vectors("mechanisms").mechanisms.map(({ name, survey }) => [name, survey]));
+const text = (told) => new TextDecoder().decode(inside.canonical.written(told));
+const present = (survey) => text(inside.older.present(JSON.parse(survey)));
+const early = vectors("reports").cases[0].survey;
+const common = present(early);
+const recorded = Object.fromEntries(vectors("mechanisms").mechanisms.map(({ name, survey }) => [name, present(survey)]));
 const projective = recorded["projective, space"];
 const bits = vectors("mechanisms").bits.map(({ survey }) => survey).find((survey) => survey.includes('"unary"'));
 let folder, printed;
@@ -64,11 +67,13 @@ test("what is imported is counted, and by what is imported too", async () => {
 test("other mechanisms are loaded when a survey needs one", async () => {
   const online = await reader("dist");
   assert.equal(await online(common), "grr");
+  assert.equal(await online(early), "grr");
   assert.equal(await online(projective), "projective");
   assert.equal(await online(bits), "unary");
   for (const [name, survey] of Object.entries(recorded)) assert.equal(await online(survey), name.split(",")[0]);
-  const told = JSON.parse(projective);
-  const changed = (change) => online(new TextDecoder().decode(inside.canonical.written({ ...told, ...change })));
+  const whole = JSON.parse(projective);
+  const [told] = whole.questions;
+  const changed = (change) => online(text({ ...whole, questions: [{ ...told, ...change }] }));
   assert.match(await changed({ sampler: { ...told.sampler, q: 4 } }), /^tampered: .*sampler cannot be right/);
   assert.match(await changed({ mechanism: { ...told.mechanism, name: "laplace" } }), /^unsupported: /);
 });
@@ -77,6 +82,7 @@ test("where they cannot be fetched, that is said, and other surveys are answered
   const offline = await reader("offline");
   assert.equal(await offline(projective), "network: A part of this client that the survey needs cannot be fetched. Nothing was sent.");
   assert.match(await offline(bits), /^network: /);
+  assert.match(await offline(early), /^network: /);
   assert.equal(await offline(common), "grr");
   assert.equal(await offline(recorded["hadamard, blocks"]), "hadamard");
 });

@@ -9,6 +9,7 @@ const base = JSON.parse(vectors("reports").cases[0].survey);
 const recorded = Object.fromEntries(vectors("mechanisms").mechanisms.map(({ name, survey }) => [name, JSON.parse(survey)]));
 const [unary, , subset] = vectors("mechanisms").bits.map(({ survey }) => JSON.parse(survey));
 const read = (told) => surveys.readSurvey(canonical.written(told));
+const present = inside.older.present(base);
 const wrong = (kind = "tampered") => (error) => error instanceof ShoalError && error.kind === kind && !error.sent;
 const party = (url) => ({ ...base.shuffler, url });
 
@@ -39,8 +40,42 @@ test("fields that cannot be right", async () => {
   const { purpose: _, ...less } = base;
   await assert.rejects(read(less), wrong());
   await assert.rejects(read({ ...base, version: 2 }), wrong("unsupported"));
-  await assert.rejects(read({ ...base, version: 3 }), wrong("unsupported"));
+  await assert.rejects(read({ ...base, version: 3 }), wrong());
   await assert.rejects(read({ ...base, suite: "rot13" }), wrong("unsupported"));
+});
+
+test("an early survey and the same in the present version are one, but for their names", async () => {
+  const [early, late] = [await read(base), await read(present)];
+  assert.notEqual(early.id, late.id);
+  assert.deepEqual(early.bytes, canonical.written(base));
+  for (const name of ["questions", "admission", "epsilon", "minimum", "localEpsilon", "reportBytes", "notAfter"])
+    assert.deepEqual(early[name], late[name], name);
+  assert.deepEqual([early.answers, early.questions[0].required, early.questions[0].name], [base.answers, true, "answer"]);
+});
+
+test("questions that no form asks", async () => {
+  const [item] = present.questions;
+  const asking = (change, more = {}) => read({ ...present, questions: [{ ...item, ...more, question: { ...item.question, ...change } }] });
+  assert.equal((await asking({ name: "travel.1" })).questions[0].name, "travel.1");
+  for (const change of [
+    { kind: "scale" }, { name: "" }, { name: "a b" }, { text: " " }, { text: null }, { labels: base.answers.slice(1) }, { labels: [...base.answers, "x"] },
+    { labels: 4 }, { labels: ["car", "bus", "car", "foot"] }, { other: true }, { other: null }, { missing: "cell" }, { missing: null }, { missing: "drop" }, { weight: 2 },
+    { groups: {} }, { groups: "abc" }, { groups: { column: "x", labels: ["a", "b"], other: false, missing: "refuse", text: "?" } },
+  ]) {
+    await assert.rejects(asking(change), wrong(), JSON.stringify(change));
+  }
+  const { missing: _, ...skippable } = item.question;
+  await assert.rejects(read({ ...present, questions: [{ ...item, question: skippable }] }), wrong()); // five answers then
+  const three = { ...skippable, labels: base.answers.slice(1) };
+  const found = await read({ ...present, questions: [{ ...item, question: three }] });
+  assert.deepEqual([found.questions[0].required, found.answers.at(-1)], [false, "(none)"]);
+  assert.deepEqual(surveys.valuesOf(found, "(none)"), [3]);
+  for (const questions of [[], {}, null, [item, item], [{ ...item, more: 1 }], Array(21).fill(item), [null]])
+    await assert.rejects(read({ ...present, questions }), wrong(), JSON.stringify(questions));
+  for (const version of [1, 2, 3]) await assert.rejects(read({ ...present, version }), wrong());
+  for (const version of [5, 0, "4"]) await assert.rejects(read({ ...present, version }), wrong("unsupported"));
+  for (const admission of [{ kind: "open", dishonest: 0.1 }, { kind: "invited", dishonest: 0.5, entitled: 2000 }])
+    await assert.rejects(read({ ...present, admission }), wrong());
 });
 
 test("a survey of version 2 says who may report, and counts on the others alone", async () => {

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -34,6 +34,7 @@ from shoal.service.clock import system_clock
 
 if TYPE_CHECKING:
     from shoal.mechanisms.base import Device
+    from shoal.questions.domains import Domain
     from shoal.questions.kinds import Question
     from shoal.service.admission import Admission
     from shoal.service.survey.design import Design
@@ -50,12 +51,7 @@ _WITHOUT_ADMISSION = (
     "anybody may report, so say how many people may be dishonest (0 if you trust "
     "everybody), or invite people with --entitled"
 )
-_OF_QUESTION = ("question", "randomizer", "groups", "by")
-_IN_FILE = {
-    **dict.fromkeys(("question", "by"), "text"),
-    **dict.fromkeys(("answer", "answers"), "labels"),
-    "randomizer": "choose",
-}
+_OF_QUESTION = ("question", "categories", "bounds", "randomizer", "groups", "by")
 _PARTY = "The directory of the shuffler or the analyzer."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -110,33 +106,22 @@ def read_moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
-def read_form(path: Path) -> tuple[Question, ...]:
-    """The questions of a file, as far as forms ask such; errors say which one is wrong."""
-    from shoal.service.survey.design import Field
-
-    questions = read_file(path)
-    for place, question in enumerate(questions, 1):
-        try:
-            field = Field(question)
-            _ = field.domain if len(questions) > 1 else field.alone
-        except InvalidArgumentError as error:
-            name = _IN_FILE.get(error.name, error.name)
-            expected = f"{error.expected} in question {place} of {path}"
-            raise RefusedError(str(InvalidArgumentError(name, error.value, expected))) from error
-    return questions
-
-
 class NewOptions(Options):
     """A question, its promise, when, who, and how it is answered."""
 
     question: str | None = option(
-        "Required: the question that people see, unless --questions is given.", _ABOUT, "TEXT"
+        "Required: the question that people see, unless --questions is given.",
+        _ABOUT,
+        "TEXT",
+        keyword="text",
     )
     purpose: str = option("Required: what the answers are for.", _ABOUT, "TEXT")
     name: str | None = option(
         "A short name; default: the question. Required with --questions.", _ABOUT, "TEXT"
     )
-    categories: str | None = option("The public list of answers: a,b,c or a file.", _KIND, "LIST")
+    categories: str | None = option(
+        "The public list of answers: a,b,c or a file.", _KIND, "LIST", keyword="labels"
+    )
     bounds: Bounds | None = option("A number between bounds.", _KIND)
     questions: Path | None = option(
         "Questions, one or several: a file of them (.json), as for shoal run. Of kind choice or "
@@ -228,7 +213,7 @@ class NewOptions(Options):
         OneOf(("categories", "bounds", "questions"), "what people answer"),
         Excludes(
             "questions",
-            ("question", "plan", *_OF_QUESTION[1:]),
+            ("question", "plan", "randomizer", "groups", "by"),
             "the file of --questions has the questions and their randomizers",
         ),
         Needs("groups", ("categories",), "the answers to count by groups"),
@@ -254,37 +239,51 @@ class NewOptions(Options):
         """A file that can be written."""
         files.check(out=self.out, never=self.plan or self.questions)
 
-    def design(self, labels: tuple[str, ...], groups: tuple[str, ...] = ()) -> Design:
+    def asked(self) -> tuple[Question, ...]:
+        """The questions of the file, or the one that the options say."""
+        from shoal.questions.kinds import Choice, Groups, Number
+        from shoal.service.survey.design import form
+        from shoal.service.survey.older import ANSWER, GROUP
+
+        if self.questions is not None:
+            asked = read_file(self.questions)
+            try:
+                form(asked)
+            except InvalidArgumentError as error:
+                of = "of" if len(asked) > 1 else "in question 1 of"
+                expected = f"{error.expected} {of} {self.questions}"
+                name = "choose" if error.name == "randomizer" else error.name
+                wrong = InvalidArgumentError(name, error.value, expected)
+                raise RefusedError(str(wrong)) from error
+            return asked
+        about: dict[str, Any] = {"text": self.question or "", "choose": self.randomizer}
+        if self.bounds is not None:
+            return (Number(ANSWER, *self.bounds, **about),)
+        if self.groups is not None:
+            groups = files.read_list(self.groups, "groups")
+            about["groups"] = Groups(GROUP, groups, text=self.by or "")
+        return (Choice(ANSWER, files.read_list(self.categories or ""), **about),)
+
+    def design(self) -> Design:
         """What is wanted of the survey."""
-        from shoal.questions.domains import Cells, Domain, Interval
         from shoal.questions.terms import Limits
         from shoal.service.survey import Batches
-        from shoal.service.survey.design import Design, least_minimum
-        from shoal.service.survey.document import cells
+        from shoal.service.survey.design import Design, form, least_minimum
         from shoal.service.survey.promise import Terms
 
-        categories = cells(labels, groups)
-        domain: Domain | None = Cells(categories) if categories else None
-        domain = Interval(*self.bounds) if self.bounds is not None else domain
-        device = None if self.plan is None else self._planned(self.plan, categories)
+        asked = self.asked()
+        device = None if self.plan is None else self._planned(self.plan, form(asked)[0].domain)
         minimum = self.minimum or 0
         terms = self.only("delta", "reports_per_person", "participation")
-        terms["admission"] = self.who_may_report()
+        terms["admission"] = admission = self.who_may_report()
         if device is not None and self.minimum is None:
             minimum = least_minimum(device, epsilon=self.epsilon, terms=Terms(**terms))
-        most = terms["admission"].most_valid(self.reports_per_person)
-        target = int(max(minimum, min(2 * minimum, most)))
+        usual = Batches.of(minimum, admission, self.reports_per_person)
         return Design(
-            batches=Batches(
-                minimum=minimum,
-                target=target if self.target is None else self.target,
-                **self.only("max_age", "small"),
-            ),
-            domain=domain,
-            questions=() if self.questions is None else read_form(self.questions),
-            **self.only("epsilon"),
+            questions=asked,
+            batches=replace(usual, **self.only("target", "max_age", "small")),
+            epsilon=self.epsilon,
             limits=Limits(**self.only("local_epsilon_cap", "messages_cap")),
-            choose=self.randomizer,
             given=device,
             **terms,
         )
@@ -297,15 +296,13 @@ class NewOptions(Options):
             return Invited(entitled=self.entitled, dishonest=self.dishonest or 0)
         return Open(dishonest=self.dishonest or 0)
 
-    def _planned(self, path: Path, answers: int) -> Device:
+    def _planned(self, path: Path, domain: Domain) -> Device:
         from shoal.planning import Plan
 
         plan = Plan.load(path)
-        domain = plan.only.ranking.setting.domain.arguments
-        k, bounds = domain.get("k", 0), (domain.get("low"), domain.get("high"))
-        if k != answers or (not k and bounds != self.bounds):
-            asked = plan.only.ranking.setting
-            raise RefusedError(f"{path} is a plan for another kind of question: {asked}")
+        planned = plan.only.ranking.setting
+        if planned.domain != domain:
+            raise RefusedError(f"{path} is a plan for another kind of question: {planned}")
         return plan.randomizer
 
 
@@ -323,19 +320,13 @@ def new(options: NewOptions) -> None:
         )
         from shoal.service.survey.document import party_fingerprint, refuse_overwriting
 
-        labels = () if options.categories is None else tuple(files.read_list(options.categories))
-        groups = () if options.groups is None else tuple(files.read_list(options.groups, "groups"))
-        design = options.design(labels, groups)
+        design = options.design()
         begins = system_clock() if options.starts is None else options.starts
         shuffler = party_fingerprint("shuffler", options.shuffler_key)
         analyzer = party_fingerprint("analyzer", options.analyzer_key)
         made = design.survey(
             name=options.name or options.question or "",
-            question=options.question or "",
             purpose=options.purpose,
-            answers=labels,
-            by=options.by or "",
-            groups=groups,
             not_before=begins,
             not_after=begins + options.days * _UNITS["d"],
             suite=options.suite,

@@ -132,7 +132,7 @@ class Open(Admission):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenFraction(Open):
-    """Open, as surveys of version 1 are: ``dishonest`` is a fraction of the reports."""
+    """Open, as early surveys are: ``dishonest`` is a fraction of the reports, not of people."""
 
     dishonest: float = 0.0
 
@@ -207,10 +207,11 @@ class Invited(Admission):
 
 
 def read_admission(stored: Mapping[str, Any]) -> Admission:
-    """As a survey states it."""
-    kinds: dict[str, type[Admission]] = {"open": Open, "invited": Invited}
+    """As a survey states it: of an open one, a number below 1 is a fraction of the reports."""
     fields = {**stored}
     kind = fields.pop("kind")
+    part = OpenFraction if 0 < fields["dishonest"] < 1 else Open
+    kinds: dict[str, type[Admission]] = {"open": part, "invited": Invited}
     checks.one_of(tuple(kinds), kind=kind)
     return kinds[kind](**fields)
 

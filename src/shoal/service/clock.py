@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 from shoal import checks
 
 HOUR = 3600
+DAY = 24 * HOUR
 Thing = TypeVar("Thing", bound=Hashable)
 
 # Whole seconds since 1970.

@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import shoal
-from factories import example, mechanism, several
+from factories import early, example, mechanism, several
 from shoal.mechanisms.counts import FairCoins
 from shoal.randomness import Randomness, simulated
 from shoal.sealing import KeyPair
@@ -107,11 +107,12 @@ def key_list(role):
 
 def reports():
     """Surveys and reports of every shape."""
+    several_messages = example(mechanism("dummies"), token_bytes=5)
     cases = [
-        case("one message", example(), X25519),
-        case("a number", example(mechanism("duchi")), X25519),
-        case("several messages and a token", example(mechanism("dummies"), token_bytes=5), X25519),
-        case("hybrid", example(suite=HYBRID.name), HYBRID),
+        case("one message", early(example()), X25519),
+        case("a number", early(example(mechanism("duchi"))), X25519),
+        case("several messages and a token", early(several_messages), X25519),
+        case("hybrid", early(example(suite=HYBRID.name)), HYBRID),
     ]
     return {"version": 1, "cases": cases}
 
@@ -169,7 +170,7 @@ def survey_of(device, **fields):
     k = getattr(device, "k", 0)
     at_all = shoal.amplify(device, n=1000, delta=1e-6).epsilon
     answers = tuple(f"answer {number}" for number in range(k))
-    return example(device, answers=answers, epsilon=2 * at_all, **fields)
+    return early(example(device, answers=answers, epsilon=2 * at_all, **fields))
 
 
 def draws(name, device):
@@ -237,7 +238,7 @@ def mechanisms():
         shoal.Piecewise(low=0.0, high=1.0, epsilon=2.0, levels=16),
         FairCoins.calibrated(n=1000, epsilon=2.0, delta=1e-6),
     ]
-    wire = Wire.of(example())
+    wire = Wire.of(early(example()))
     keys = [pair(X25519, "shuffler", number).public for number in (0, 3, 255)]
     return {
         "version": 1,
@@ -282,13 +283,14 @@ def mistyped(invitation):
 
 def admissions():
     """Invitations with their codes, and surveys that say who may report."""
-    surveys = [
+    asked = [
         example(admission=Open(dishonest=0)),
         example(admission=Open(dishonest=100)),
         example(admission=Open(dishonest=7), reports_per_person=3),
         example(admission=Invited(entitled=1000, dishonest=0)),
         example(admission=Invited(entitled=400, dishonest=30), reports_per_person=3),
     ]
+    surveys = [early(survey, 2) for survey in asked]
     secrets = (bytes(16), bytes([255]) * 16, bytes(range(16)), bytes(range(1, 256, 16)))
     invitations = [Invitation(secret) for secret in secrets]
     return {
@@ -337,7 +339,7 @@ def four():
     )
     base = example()
     about = attributes(base, "name", "purpose", "not_before", "not_after", "shuffler", "analyzer")
-    return design.survey(**about)
+    return early(design.survey(**about), 3)
 
 
 def asked_together(drawn):
@@ -361,9 +363,8 @@ def asked_together(drawn):
     reports = drawn.choice((1, 1, 1, 3))
     least = reports * drawn.choice((100, 150, 300, 1000, 3000, 20_000, 200_000))
     delta = drawn.choice((1e-5, 1e-6, 1e-8))
-    return several(
-        tuple(devices), minimum=least, epsilon=60.0, delta=delta, reports_per_person=reports
-    )
+    fields = {"minimum": least, "delta": delta, "reports_per_person": reports}
+    return early(several(tuple(devices), epsilon=60.0, **fields), 3)
 
 
 def compositions():

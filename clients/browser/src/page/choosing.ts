@@ -22,16 +22,16 @@ export function fields({ questions }: Survey, leaves: readonly string[]): HTMLEl
       "fieldset",
       { class: "asked" },
       h("legend", {}, h("h3", { class: "question", dir: "auto" }, question.question)),
-      ...(question.range ? [] : [h("p", { class: "purpose" }, MAY_SKIP)]),
+      ...(question.required ? [] : [h("p", { class: "purpose" }, MAY_SKIP)]),
       ...fieldsOf(question, `answer-${i}`),
       h("details", { class: "odds" }, h("summary", {}, ODDS), h("p", {}, leaves[i] ?? "")),
     ),
   );
 }
 
-/** Answers or groups as people read them; the last one of several questions is that of whoever skips it. */
-const spoken = ({ name }: Question, texts: readonly string[]): readonly string[] =>
-  name ? texts.map((text, i) => (i < texts.length - 1 ? text : SKIPPED)) : texts;
+/** Answers or groups as people read them; the last one is that of whoever skips the question, if that may be. */
+const spoken = ({ required }: Question, texts: readonly string[]): readonly string[] =>
+  required ? texts : texts.map((text, i) => (i < texts.length - 1 ? text : SKIPPED));
 
 function fieldsOf(question: Question, name: string): HTMLElement[] {
   const { by, groups, range } = question;
@@ -81,10 +81,10 @@ export function chooser(survey: Survey, fieldset: HTMLElement): Chooser {
     answer() {
       const value: Record<string, One | null> = {};
       let first: Chosen<never> | undefined;
-      for (const [i, { name, range }] of questions.entries()) {
+      for (const [i, { name, required }] of questions.entries()) {
         const chosen = each[i]!.answer();
         if ("value" in chosen) value[name] = chosen.value;
-        else if (range) return chosen;
+        else if (required) return chosen;
         else first ??= chosen;
       }
       // Whoever chooses nothing at all has most likely not meant to send.
@@ -106,8 +106,8 @@ function chooserOf(question: Question, place: HTMLElement, name: string): Choose
       const [first, second] = [group.answer(), own.answer()];
       if ("value" in first && "value" in second) return { value: [first.value, second.value] };
       // One of the two may be skipped where a question may be.
-      if (question.name && "value" in first) return { value: [first.value, null] };
-      if (question.name && "value" in second) return { value: [null, second.value] };
+      if (!question.required && "value" in first) return { value: [first.value, null] };
+      if (!question.required && "value" in second) return { value: [null, second.value] };
       return "value" in second ? { ...(first as { where: HTMLElement }), wrong: NO_GROUP } : second;
     },
   };

@@ -29,7 +29,7 @@ from shoal.service.analyzer.collection import Collection, Collections, Opened
 from shoal.service.analyzer.tables import BUDGETED, ledger, results
 from shoal.service.db.database import Database
 from shoal.service.db.surveys import SurveyRow, Surveys
-from shoal.service.survey import Question, Survey
+from shoal.service.survey import Item, Survey
 from shoal.values import Counts
 
 LOST = "lost"  # instead of a batch's name: all that was opened since a backup that was restored
@@ -72,23 +72,20 @@ def release_decision(
         withheld = "nothing that can be counted"
     else:
         try:
-            signs = (
-                signs_of_forgery(
-                    question,
-                    each,
-                    spoiled=spoiled(question, each, reports),
-                    rare=RARE / len(counts),
-                )
-                for question, each in zip(survey.questions, counts, strict=True)
-            )
-            warning = "; ".join(filter(None, list(signs))) or None
+            signs = []
+            for question, each in zip(survey.questions, counts, strict=True):
+                lacking, rare = spoiled(question, each, reports), RARE / len(counts)
+                sign = signs_of_forgery(question, each, spoiled=lacking, rare=rare)
+                named = f"{question.name}: " if survey.several else ""
+                signs += [] if sign is None else [f"{named}{sign}"]
+            warning = "; ".join(signs) or None
         except ShoalError:
             # Shares that must add up, and do not. What they add up to is nobody's business.
             withheld = "messages that do not fit together: some are missing, forged or altered"
     return ReleaseDecision(valid, survey.honest(valid), guarantee, withheld, warning)
 
 
-def spoiled(question: Question, counts: Counts, reports: int) -> int:
+def spoiled(question: Item, counts: Counts, reports: int) -> int:
     """How many of the reports lack a message; what is left of them is in the counts.
 
     With one message a report, what does not count is not there at all.
@@ -97,7 +94,7 @@ def spoiled(question: Question, counts: Counts, reports: int) -> int:
 
 
 def signs_of_forgery(
-    question: Question, counts: Counts, *, spoiled: int = 0, rare: float = RARE
+    question: Item, counts: Counts, *, spoiled: int = 0, rare: float = RARE
 ) -> str | None:
     """Why no honest crowd can have sent what adds up to these counts; None if one can.
 
@@ -121,8 +118,7 @@ def signs_of_forgery(
     fractions = f"{beyond:,} of {len(question.labels):,} estimated fractions are"
     what = "the estimated mean is" if isinstance(estimate, MeanEstimate) else fractions
     where = f"below {plain(low)} or above {plain(high)}"
-    named = f"{question.name}: " if question.name else ""
-    return f"{named}{what} {where} by more than noise explains: no honest crowd gives that"
+    return f"{what} {where} by more than noise explains: no honest crowd gives that"
 
 
 def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
@@ -133,7 +129,7 @@ def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
         return None
 
 
-def estimated(question: Question, counts: Counts) -> Estimate | MeanEstimate:
+def estimated(question: Item, counts: Counts) -> Estimate | MeanEstimate:
     """The mechanism's own estimate."""
     return cast("Estimate | MeanEstimate", question.device.estimate(counts))
 

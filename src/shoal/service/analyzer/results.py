@@ -51,8 +51,8 @@ from shoal.service.db.database import Database
 from shoal.service.db.surveys import Surveys
 from shoal.service.db.tables import surveys
 from shoal.service.errors import UnknownError
-from shoal.service.survey import Question, Survey
-from shoal.service.survey.document import labels
+from shoal.service.survey import Item, Survey
+from shoal.service.survey.items import labels
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
 from shoal.values import Counts
@@ -84,7 +84,7 @@ _NO_ESTIMATES: Document = dict.fromkeys(("estimates", "mean", "bias_bound"))
 # ------------------------------------------------------------------------------ what reports say
 
 
-def column(question: Question, counts: Counts, guarantee: Guarantee) -> ColumnResult:
+def column(question: Item, counts: Counts, guarantee: Guarantee) -> ColumnResult:
     """What counts say under a guarantee, as a result like any other."""
     fields: dict[str, Any] = {
         "column": question.text,
@@ -100,7 +100,7 @@ def column(question: Question, counts: Counts, guarantee: Guarantee) -> ColumnRe
     return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)
 
 
-def spoken(result: ColumnResult, question: Question) -> ColumnResult:
+def spoken(result: ColumnResult, question: Item) -> ColumnResult:
     """With the words that people who answered have read."""
     answers, groups = question.spoken
     result = replace(result, labels=labels(answers, groups))
@@ -185,7 +185,7 @@ def _estimates(result: ColumnResult, bound: float | None) -> Document:
 
 
 def bias(
-    question: Question,
+    question: Item,
     result: ColumnResult,
     counts: Counts,
     decision: ReleaseDecision,
@@ -468,7 +468,7 @@ class SurveyResults:
             if bound:
                 what = "a fraction" if question.answers else "the mean"
                 what = f"{what} of everybody" if question.groups else what
-                what = f"{what} of {question.name}" if question.name else what
+                what = f"{what} of {question.name}" if self.survey.several else what
                 yield (
                     f"the people assumed dishonest can have shifted {what} by at most {bound:.3g}"
                 )

@@ -61,7 +61,7 @@ from shoal.service.client.randomize import (
     seal,
     values_of,
 )
-from shoal.service.clock import Clock
+from shoal.service.clock import DAY, Clock
 from shoal.service.failpoints import reached
 from shoal.service.keyring import CACHE_SECONDS, ROLES, ContradictionError, KeyList, Role
 from shoal.service.survey import Stated, Survey, complaint
@@ -86,7 +86,6 @@ _FETCHED = "/v1/surveys/"
 _PAGE = "/answer/"  # where people answer it in a browser
 MOST_REPORTS = 10_000  # that a shuffler takes in one request
 MOST_BYTES = 8 << 20
-_DAY = 86_400
 _STEPS = 1 << 30  # of a random wait
 _SMALLEST_STORE = 1 << 17
 _DOUBLINGS = 30
@@ -629,7 +628,7 @@ class Protocol:
             # Nothing leaves after the end. But a clock may be wrong for a moment, and what is wiped
             # is gone: it is wiped once it was over for a day, and not seen open in between.
             over = min(row.over or now, now) if now > route.not_after else 0
-            if over and now >= over + _DAY:
+            if over and now >= over + DAY:
                 self.outbox.finish(report, "expired")
                 return ""
             if over or row.over:

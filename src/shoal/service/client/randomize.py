@@ -23,7 +23,7 @@ from shoal.explain.text import plain
 from shoal.randomness import Randomness
 from shoal.sealing import PublicKey
 from shoal.service.client.errors import NOTHING_SENT, ClientError
-from shoal.service.survey import NONE, Question, Survey
+from shoal.service.survey import NONE, Item, Survey
 from shoal.service.wire import Wire
 
 if TYPE_CHECKING:
@@ -85,25 +85,23 @@ def values_of(survey: Survey, answers: Answers) -> Values:
     the bounds is refused: counted as the nearest bound, it would not be what the person said.
     """
     if not survey.several:
-        return _values(survey.only, answers)
+        return _values(survey.only, answers, "")
     names = [question.name for question in survey.questions]
     if isinstance(answers, np.ndarray):
         whole = list(answers.dtype.names or ()) == names
         checks.refuse(not whole, f"an array with the fields {', '.join(names)}", answers=_NOT_SHOWN)
-        columns = {each.name: _values(each, answers[each.name]) for each in survey.questions}
+        given: Mapping[str, Answers] = {name: answers[name] for name in names}
     else:
         for answer in answers:
             known = isinstance(answer, Mapping) and set(answer) <= set(names)
             expected = f"answers with the names of the questions: {', '.join(names)}"
             checks.refuse(not known, expected, answer=_NOT_SHOWN)
-        columns = {
-            each.name: _values(each, [_of(answer, each) for answer in answers])
-            for each in survey.questions
-        }
-    return _joined(columns)
+        given = {each.name: [_of(answer, each) for answer in answers] for each in survey.questions}
+    columns = ((each, given[each.name], f" to {each.name}") for each in survey.questions)
+    return _joined({each.name: _values(each, texts, named) for each, texts, named in columns})
 
 
-def _of(answer: Any, question: Question) -> One:  # noqa: ANN401 - a mapping of answers
+def _of(answer: Any, question: Item) -> One:  # noqa: ANN401 - a mapping of answers
     given: One | None = answer.get(question.name)
     if question.groups:
         given = (None, None) if given is None else given
@@ -112,7 +110,7 @@ def _of(answer: Any, question: Question) -> One:  # noqa: ANN401 - a mapping of 
     if given is not None:
         return given
     if not question.may_be_skipped:
-        expected = f"a number for {question.name}, which cannot be skipped"
+        expected = f"an answer to {question.name}, which cannot be skipped"
         raise InvalidArgumentError("answer", _NOT_SHOWN, expected)
     return NONE
 
@@ -128,11 +126,10 @@ def _joined(columns: Mapping[str, Values]) -> Values:
     return joined
 
 
-def _values(question: Question, answers: Answers) -> Values:
+def _values(question: Item, answers: Answers, named: str) -> Values:
     if question.answers:
         if isinstance(answers, np.ndarray):
             return _checked_codes(answers, len(question.labels))
-        named = f" to {question.name}" if question.name else ""
         if not question.groups:
             return _coded("answers", named, question.answers, answers)
         pairs = all(map(_is_pair, answers))
@@ -195,18 +192,22 @@ def table_values(
     checks.refuse(column is not None, expected, column=column)
     expected = "no rows dropped: people who skip a question count with the others"
     checks.refuse(drop_nulls, expected, drop_nulls=drop_nulls)
-    columns = {each.name: _column_values(each, table, each.name, by) for each in survey.questions}
+    columns = {
+        each.name: _column_values(each, table, each.name, by, drop_nulls=None)
+        for each in survey.questions
+    }
     return _joined(columns)
 
 
 def _column_values(
-    question: Question,
+    question: Item,
     table: Path,
     column: str,
-    by: str | None = None,
+    by: str | None,
     *,
-    drop_nulls: bool = False,
+    drop_nulls: bool | None,
 ) -> Values:
+    """One person per row; those without an answer may be left out unless ``drop_nulls`` is None."""
     from shoal.engines.tables import local
     from shoal.questions.settled import Clip
 
@@ -232,8 +233,8 @@ def _column_values(
         what = f"are not a number from {plain(low)} to {plain(high)}"
     if wrong:
         raise ClientError(f"{wrong:,} of {rows:,} rows of {column} {what}: {NOTHING_SENT}")
-    if nulls and question.name:
-        reason = f"{nulls:,} of {rows:,} rows of {column} have no number, which cannot be skipped"
+    if nulls and drop_nulls is None:
+        reason = f"{nulls:,} of {rows:,} rows of {column} have no answer, which cannot be skipped"
         raise ClientError(f"{reason}: {NOTHING_SENT}")
     if nulls and not drop_nulls:
         raise ClientError(
@@ -245,7 +246,7 @@ def _column_values(
     return values
 
 
-def _places(question: Question, table: Local, column: str, labels: Sequence[str]) -> Values:
+def _places(question: Item, table: Local, column: str, labels: Sequence[str]) -> Values:
     """Everybody's place in a list; ``_ABSENT`` where there is none, and it cannot be skipped."""
     from shoal.questions.settled import Lookup
 
@@ -309,26 +310,19 @@ def seal_many(
     Example:
         >>> import shoal
         >>> from shoal.sealing import SUITES, KeyPair
-        >>> from shoal.service.survey import Batches, Open, Party, Question
-        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
-        >>> answers = ("yes", "no")
-        >>> question = Question(text="Did you walk?", answers=answers, device=device)
-        >>> survey = shoal.Survey(
-        ...     name="walking",
-        ...     purpose="To plan footpaths.",
-        ...     questions=(question,),
-        ...     batches=Batches(minimum=1000, target=5000, max_age=86_400),
+        >>> from shoal.service.survey import Open, Party
+        >>> survey = shoal.Survey.new(
+        ...     shoal.Choice("walked", ["yes", "no"], text="Did you walk?"),
         ...     epsilon=0.5,
-        ...     delta=1e-6,
+        ...     minimum=1000,
         ...     admission=Open(dishonest=0),
-        ...     not_before=0,
-        ...     not_after=4_102_444_800,
+        ...     purpose="To plan footpaths.",
         ...     shuffler=Party(url="https://shuffler.example", fingerprint="0" * 64),
         ...     analyzer=Party(url="https://analyzer.example", fingerprint="1" * 64),
         ... )
         >>> pairs = [KeyPair.generate(suite=SUITES[0]) for _ in range(2)]
         >>> keys = Keys(*[pair.public for pair in pairs])
-        >>> len(seal_many(survey, values_of(survey, answers), keys))
+        >>> len(seal_many(survey, values_of(survey, ["yes", "no"]), keys))
         2
     """
     drawn = draw(survey, values, randomness=randomness)

@@ -42,14 +42,14 @@ from shoal.accounting.amplification import local_epsilon
 from shoal.errors import RefusedError
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.response import RandomizedResponse
-from shoal.questions.domains import Cells
+from shoal.questions.kinds import Choice
 from shoal.questions.terms import Limits
 from shoal.sealing import MalformedError
 from shoal.service.admission import Invitation, Invited
 from shoal.service.analyzer.results import SurveyResults
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.client import Client, Policy, Queued, Settings
-from shoal.service.clock import Clock, system_clock
+from shoal.service.clock import DAY, Clock, system_clock
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.http.server import LOOPBACK, address, listen
 from shoal.service.keyring import Keyring, Protection, Role
@@ -61,11 +61,11 @@ from shoal.service.ops.processes import Child, Children
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.survey import Batches, Party, Survey
 from shoal.service.survey.design import Design
+from shoal.service.survey.older import ANSWER
 
 STATE, SURVEY, TOKEN, DASHBOARD, PEOPLE = "up.json", "survey.json", "token", "dashboard", "people"
 UNFINISHED, INVITATIONS = "up.unfinished", "invitations"
 VERSION = 1
-DAY = 86_400
 READY_WITHIN = 120.0
 PUBLISHED_WITHIN = 120.0
 _LEAST_FRACTION = 0.8  # of the target, below which nothing is released
@@ -126,16 +126,13 @@ def trial_survey(
         delta=delta,
         batches=Batches(minimum=minimum, target=people, max_age=DAY),
         admission=Invited(entitled=_CROWDS * people + SPARE, dishonest=0),
-        domain=Cells(len(answers)),
+        questions=(Choice(ANSWER, answers, text=question, choose=randomizer),),
         limits=Limits(messages=math.inf),
-        choose=randomizer,
         given=device,
     )
     return design.survey(
         name="tried out with shoal up",
-        question=question,
         purpose="To try Shoal out on one machine.",
-        answers=answers,
         not_before=now - 60,
         not_after=now + _DAYS * DAY,
         shuffler=shuffler,

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from shoal.questions.kinds import NONE
 from shoal.service.admission import Admission, Invited, Open
-from shoal.service.survey.document import (
-    VERSION,
-    Batches,
-    Party,
-    Question,
-    Small,
-    Stated,
-    Survey,
-    complaint,
-)
-from shoal.service.survey.texts import NONE
+from shoal.service.survey.document import Batches, Party, Small, Stated, Survey, complaint
+from shoal.service.survey.items import Item
+from shoal.service.survey.older import VERSION
 
 __all__ = [
     "NONE",
@@ -21,9 +14,9 @@ __all__ = [
     "Admission",
     "Batches",
     "Invited",
+    "Item",
     "Open",
     "Party",
-    "Question",
     "Small",
     "Stated",
     "Survey",

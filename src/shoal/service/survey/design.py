@@ -9,8 +9,10 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 >>> from shoal.service.survey import Invited
 >>> class_of_700 = Invited(entitled=700, dishonest=0)
 >>> target = {"epsilon": 1.0, "delta": 1e-6}
->>> design = Design(**target, batches=batches, domain=Cells(4), admission=class_of_700)
->>> device = design.device
+>>> from shoal import Choice
+>>> asked = Choice("way", ["car", "bus", "bike", "foot"], text="How do you come here?")
+>>> design = Design(**target, questions=(asked,), batches=batches, admission=class_of_700)
+>>> (device,) = design.devices
 >>> device.name, round(device.local_epsilon, 3), expected_error(device, 1000) < 0.05
 ('grr', 2.789, True)
 """
@@ -18,7 +20,7 @@ of the smallest batch hides, and errors are foretold for batches of that size an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, cast
@@ -27,150 +29,46 @@ from shoal import checks
 from shoal.accounting.amplification import required_n
 from shoal.accounting.search import doubled, least, root_below
 from shoal.checks import LARGEST_COUNT
-from shoal.errors import ShoalError, UnreachableTargetError
+from shoal.errors import InvalidArgumentError, ShoalError, UnreachableTargetError
 from shoal.explain.text import down, up
 from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
 from shoal.planning import joint, planner
 from shoal.planning.planner import Ranking, Setting
-from shoal.questions.domains import Cells, Domain, Interval
 from shoal.questions.kinds import Question
 from shoal.questions.terms import NO_LIMITS, Limits
 from shoal.service.admission import Admission
-from shoal.service.survey import document
 from shoal.service.survey.browser import counted_epsilon
-from shoal.service.survey.document import (
-    LARGEST_LOCAL,
-    LONGEST_TEXT,
-    Batches,
-    Survey,
-    cells,
-    check_answers,
-    check_name,
-    check_text,
-)
+from shoal.service.survey.document import LARGEST_LOCAL, Batches, Survey
+from shoal.service.survey.items import Field, Item
 from shoal.service.survey.promise import TERMS, Terms, promised
-from shoal.service.survey.texts import NONE, check_question, check_shown
+from shoal.service.survey.texts import check_field, check_shown
 from shoal.values import attributes
 
 _TOLERANCE = 1e-3  # of the search for one report's share, in logarithms
 _STRIDE = 0.4  # of the search for a bracket, in logarithms
 _NEARLY = 0.005  # of the people that are enough for several reports
-FORMS = ("choice", "number")  # kinds of questions that surveys ask
 _IF_CHOSEN = ("near-central-lean", "near-central-robust")  # every slot is opened by itself
 _TRIALS = 6  # of designs with another minimum
 _MOST_PEOPLE = 10**8
 _SMALLEST = 1e-3  # share of epsilon that one report is given at least
 
 
-@dataclass(frozen=True)
-class Field:
-    """A question as a form asks it: a choice among answers, or a number between bounds.
-
-    Who skips a choice has an answer of its own, if there are several questions; a number has to be
-    given.
-    """
-
-    question: Question
-
-    def __post_init__(self) -> None:
-        question = self.question
-        check_name(question.name)
-        check_text("question", question.text, LONGEST_TEXT)
-        expected = f"a choice or a number, as surveys ask for {question.name} so far"
-        checks.refuse(question.kind not in FORMS, expected, kind=question.kind)
-        expected = f"a list of answers for the question {question.name}"
-        wrong = question.kind == "choice" and not self.answers
-        checks.refuse(wrong, expected, labels=getattr(question, "labels", None))
-        expected = f"no other answers to {question.name} than those of the list: add one to it"
-        checks.refuse(getattr(question, "other", None), expected, other=True)
-        expected = f"{question.usually!r} for {question.name}, as in every survey"
-        checks.refuse(question.missing != question.usually, expected, missing=question.missing)
-        groups = question.groups
-        if groups is not None:
-            expected = f"groups with labels and a text, of a choice, for {question.name}"
-            wrong = not (self.groups and groups.text and self.answers)
-            checks.refuse(wrong, expected, groups=groups.column)
-            expected = f"no other groups of {question.name} than those of the list: add one to it"
-            checks.refuse(groups.other, expected, other=True)
-            expected = f"'cell' for the groups of {question.name}, as in every survey"
-            checks.refuse(groups.missing != "cell", expected, missing=groups.missing)
-        check_answers(self.answers, self.groups)
-        labels = {"answers": self.labels, "groups": self.group_labels}
-        check_question(question=question.text, by=self.by, **labels)
-        domain = self.domain  # which checks how far bounds are apart
-        if question.choose is not None:
-            line = registry.line(question.choose)  # or there is no such name
-            takes = f"a mechanism that takes {domain}"
-            expected = f"{takes}: one for {domain.takes}, as in {question.name}"
-            checks.refuse(not line.fits(domain), expected, choose=question.choose)
-            expected = f"a mechanism that devices run, for {question.name} (this is for tables)"
-            checks.refuse(line.where == "tables", expected, choose=question.choose)
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """What may be chosen, as it is listed."""
-        return getattr(self.question, "known", None) or ()
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups that answers are counted by, as they are listed."""
-        listed = self.question.groups and self.question.groups.labels
-        return listed if isinstance(listed, tuple) else ()
-
-    @property
-    def by(self) -> str:
-        """What people are asked about their group."""
-        return "" if self.question.groups is None else self.question.groups.text
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The answers, and that of those who skip the question."""
-        return (*self.answers, NONE) if self.answers else ()
-
-    @property
-    def group_labels(self) -> tuple[str, ...]:
-        """The groups, and that of those who skip them."""
-        return (*self.groups, NONE) if self.groups else ()
-
-    @property
-    def domain(self) -> Domain:
-        """What devices are given of it, one of several questions."""
-        if self.answers:
-            return Cells(cells(self.labels, self.group_labels))
-        bounds: Any = self.question
-        return Interval(bounds.low, bounds.high)
-
-    @property
-    def alone(self) -> Domain:
-        """The same if it is the only question, which nobody skips."""
-        why = f"{self.question.name}, as nobody skips the only one"
-        few = len(self.answers) == 1
-        checks.refuse(few, f"at least two answers to {why}", labels=",".join(self.answers))
-        few = len(self.groups) == 1
-        checks.refuse(few, f"at least two groups of {why}", groups=",".join(self.groups))
-        return Cells(cells(self.answers, self.groups)) if self.answers else self.domain
-
-
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """What is wanted of a survey; the mechanism follows, unless one is ``given``.
+    """What is wanted of a survey; the mechanisms follow, unless one is ``given``.
 
-    For one question with the data of a ``domain``; or for a list of ``questions``, whose
-    mechanisms together keep the promise. ``choose`` names a mechanism; the best one is taken
-    otherwise. ``limits`` of more than one message let in protocols with several.
+    The mechanisms of all ``questions`` together keep the promise. Nobody skips the only question.
     """
 
+    questions: tuple[Question, ...]
     epsilon: float
     delta: float
     batches: Batches
     admission: Admission
-    domain: Domain | None = None
-    questions: tuple[Question, ...] = ()
     reports_per_person: int = 1
     participation: float = 1.0
     limits: Limits = NO_LIMITS
-    choose: str | None = None
     given: Device | None = None
     fields: tuple[Field, ...] = field(init=False, repr=False, compare=False)  # of a form
 
@@ -178,7 +76,7 @@ class Design:
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
         checks.fraction(participation=self.participation)
-        object.__setattr__(self, "fields", tuple(map(Field, self.questions)))
+        object.__setattr__(self, "fields", form(self.questions))
         reports = checks.count(reports_per_person=self.reports_per_person)
         object.__setattr__(self, "reports_per_person", reports)
         if self.crowd < 1:
@@ -187,11 +85,6 @@ class Design:
                 f"nobody can hide {reports} reports of one person",
                 "ask for a larger minimum or fewer reports per person",
             )
-
-    @property
-    def messages(self) -> float:
-        """The most that one person may send on average."""
-        return self.limits.most(chosen=self.choose is not None)
 
     @property
     def terms(self) -> Terms:
@@ -206,36 +99,39 @@ class Design:
 
     @cached_property
     def ranking(self) -> Ranking:
-        """The planner's options for one report of a person, best (or chosen) first.
+        """The planner's options for one report to the only question, best (or chosen) first.
 
         Of several reports each is planned for about its share, to choose by; see ``device``.
         """
+        (only,) = self.fields
         setting = Setting(
-            domain=cast("Domain", self.domain),
+            domain=only.domain,
             n=self.crowd,
             epsilon=self.epsilon / math.sqrt(self.reports_per_person),
             delta=self.terms.delta_taking_part,
-            limits=replace(self.limits, messages=self.messages),
+            limits=self._limits(self.questions[0]),
         )
         options = planner.rank(setting)
         names = [each.name for each in options.options if each.name not in _IF_CHOSEN]
-        best = self.choose or names[0]
+        best = self.questions[0].choose or names[0]
         return options if best == options.recommended.name else planner.choose(options, best)
 
-    @cached_property
-    def device(self) -> Device:
-        """What every device runs: with the least noise that keeps the promise."""
-        if self.given is not None:
-            return self.given
+    def _limits(self, question: Question) -> Limits:
+        most = self.limits.most(chosen=question.choose is not None)
+        return replace(self.limits, messages=most)
+
+    def _least_noise(self) -> Device:
+        """For the only question: with the least noise that keeps the promise."""
         chosen = self.ranking.randomizer
         if self.reports_per_person == 1:
             if not chosen.several:
                 return chosen
             delta = self.terms.delta_taking_part
             made = chosen.surveyed(n=self.crowd, epsilon=self.epsilon, delta=delta)
-            if made.messages > self.messages:
+            most = self._limits(self.questions[0]).messages or math.inf
+            if made.messages > most:
                 raise UnreachableTargetError(
-                    f"messages={self.messages:g} with {chosen.name}",
+                    f"messages={most:g} with {chosen.name}",
                     f"in a survey a person sends {made.messages:.4g} messages on average",
                     f"allow more (--messages-cap {up(made.messages, 3)}), or choose another",
                 )
@@ -256,32 +152,35 @@ class Design:
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """What every device runs for each question: together they spend the whole budget."""
-        if not self.questions:
-            return (self.device,)
-        if len(self.questions) == 1:  # nobody skips that, and it needs no name
-            (only,) = self.fields
-            choose = only.question.choose or self.choose
-            alone = replace(self, questions=(), domain=only.alone, choose=choose)
-            return alone.devices
+        if self.given is not None:
+            return (self.given,)
+        if len(self.fields) == 1:
+            return (self._least_noise(),)
         most = min(self.limits.local_epsilon or LARGEST_LOCAL, LARGEST_LOCAL)
-        limits = replace(self.limits, local_epsilon=most, messages=self.messages)
         delta = self.terms.delta_taking_part
-        target: dict[str, Any] = {"n": self.crowd, "epsilon": self.epsilon, "delta": delta}
         parts = [
             joint.Part(
                 Setting(
                     domain=part.domain,
-                    **target,
-                    limits=limits,
-                    chosen=part.question.choose or self.choose,
+                    n=self.crowd,
+                    epsilon=self.epsilon,
+                    delta=delta,
+                    limits=replace(self._limits(question), local_epsilon=most),
+                    chosen=question.choose,
                 ),
-                weight=part.question.weight,
+                weight=question.weight,
                 rounds=self.reports_per_person,
             )
-            for part in self.fields
+            for part, question in zip(self.fields, self.questions, strict=True)
         ]
         made = joint.plan_together(parts, epsilon=self.epsilon, delta=delta)
         return tuple(each.randomizer for each in made.rankings)
+
+    @property
+    def device(self) -> Device:
+        """That of the only question."""
+        (only,) = self.devices
+        return only
 
     def _searched(self, make: Callable[[float], Device], start: float, most: float) -> Device:
         """What is made of the largest number up to ``most`` that keeps the promise, nearly."""
@@ -311,44 +210,49 @@ class Design:
             low, high = high, min(high + _STRIDE, math.log(most))
         return make(math.exp(root_below(excess, low, high, tolerance=_TOLERANCE)))
 
-    def survey(
-        self,
-        *,
-        question: str = "",
-        answers: tuple[str, ...] = (),
-        by: str = "",
-        groups: tuple[str, ...] = (),
-        **about: Any,  # noqa: ANN401 - the other fields of a survey
-    ) -> Survey:
-        """The survey of this design; it refuses a mechanism that does not keep the promise.
-
-        ``question``, ``answers``, ``by`` and ``groups`` are those of the only question.
-        """
-        parts = [("", question, answers, by, groups)]
-        if len(self.questions) == 1:
-            (only,) = self.fields
-            parts = [("", only.question.text, only.answers, only.by, only.groups)]
-        elif self.questions:
-            parts = [
-                (part.question.name, part.question.text, part.labels, part.by, part.group_labels)
-                for part in self.fields
-            ]
-        for _, text, labels, heading, listed in parts:
-            check_question(question=text, answers=labels, by=heading, groups=listed)
+    def survey(self, **about: Any) -> Survey:  # noqa: ANN401 - the other fields of a survey
+        """The survey of this design; it refuses a mechanism that does not keep the promise."""
         check_shown(name=about["name"], purpose=about["purpose"])
-        questions = (
-            document.Question(
-                name=name, text=text, answers=labels, by=by, groups=groups, device=device
-            )
-            for (name, text, labels, by, groups), device in zip(parts, self.devices, strict=True)
-        )
+        pairs = zip(self.fields, self.devices, strict=True)
         return Survey(
-            questions=tuple(questions),
+            questions=tuple(Item(each.question, device) for each, device in pairs),
             batches=self.batches,
             epsilon=self.epsilon,
             **attributes(self, *TERMS),
             **about,
         )
+
+
+def form(questions: Sequence[Question]) -> tuple[Field, ...]:
+    """The questions as a form asks them, where nobody skips the only one."""
+    if len(questions) == 1:
+        (only,) = questions
+        if only.none:
+            only = replace(only, missing="refuse")
+        return (_field(only),)
+    fields = []
+    for place, question in enumerate(questions, 1):
+        try:
+            fields.append(_field(question))
+        except InvalidArgumentError as error:
+            expected = f"{error.expected} in question {place}"
+            raise InvalidArgumentError(error.name, error.value, expected) from error
+    return tuple(fields)
+
+
+def _field(question: Question) -> Field:
+    """A question whose texts show what they are, and whose mechanism is for a form."""
+    field = Field(question)
+    check_field(field)
+    domain = field.domain  # which checks how far bounds are apart
+    if question.choose is not None:
+        line = registry.line(question.choose)  # or there is no such name
+        takes = f"a mechanism that takes {domain}"
+        expected = f"{takes}: one for {domain.takes}, as in {question.name}"
+        checks.refuse(not line.fits(domain), expected, choose=question.choose)
+        expected = f"a mechanism that devices run, for {question.name} (this is for tables)"
+        checks.refuse(line.where == "tables", expected, choose=question.choose)
+    return field
 
 
 def expected_error(device: Device, valid: int) -> float:

@@ -11,12 +11,7 @@ floor(h/R) honest people, h those of the smallest batch, and R adaptive rounds o
 
 Of several questions each is randomized, sealed and mixed by itself: nothing links the answers of a
 person. A report is a round for each of them, and all rounds compose. Whoever skips a question sends
-``(none)``, so that everybody's report has the same form, and each question has the same crowd.
-
-A question may count its answers by ``groups``: group and answer are one answer of its mechanism.
-
-There are three versions, and each survey is written in one of them: one question with a fraction of
-dishonest reports (1), one question with an ``admission`` (2), several ``questions`` or groups (3).
+``(none)``, so that each question has the same crowd.
 """
 
 from __future__ import annotations
@@ -24,10 +19,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -36,29 +32,26 @@ from urllib.parse import urlsplit
 from shoal import checks
 from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError, RefusedError, ShoalError, UnreachableTargetError
-from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
 from shoal.mechanisms.codec import Uneven
-from shoal.mechanisms.registry import restored
-from shoal.mechanisms.shares import alike
+from shoal.questions.kinds import Question
+from shoal.questions.terms import NO_LIMITS, Limits
 from shoal.sealing import SUITES, Envelope, MalformedError, Plain, SurveyId, canonical, parsed
 from shoal.sealing.envelope import LARGEST_CAPACITY
 from shoal.sealing.identity import LARGEST_CONFIGURATION
-from shoal.service.admission import Admission, OpenFraction, read_admission
+from shoal.service.admission import Admission, read_admission
+from shoal.service.clock import DAY, system_clock
 from shoal.service.keyring.key_list import PUBLIC_BYTES, Role, fingerprint
 from shoal.service.keyring.keys import INDEX
-from shoal.service.survey.mechanisms import PYTHON, SURVEYS
+from shoal.service.survey.items import LONGEST_TEXT, Item, check_text
+from shoal.service.survey.older import VERSION, present
 from shoal.service.survey.promise import TERMS, Terms, promised
-from shoal.service.survey.texts import NONE, SKIPPED, check_texts
+from shoal.service.survey.texts import check_texts
 from shoal.values import attributes
 
 Small = Literal["carry", "expire"]
 
-VERSION = 3
 MOST_QUESTIONS = 20
-MOST_CELLS = 10_000  # answers of all groups together: a short survey can ask devices for no more
-LONGEST_TEXT = 2000
-LONGEST_ANSWER = 200
 MOST_BATCH_REPORTS = 10**10  # more people than there are
 LEAST_DELTA = 1e-30
 LEAST_COMPOSED_DELTA = 1e-9  # of several questions: below, composing many curves takes long
@@ -72,9 +65,7 @@ _NUMBERS = ("epsilon", *(name for name in TERMS if name != "admission"))
 _PLAIN = (*_TEXTS, *_NUMBERS, "not_before", "not_after", "suite", "token_bytes")
 _SLACK = 1e-9  # of the promise, for what is lost in arithmetic
 _ANY = SurveyId(bytes(32))  # the length of an envelope does not depend on the survey
-_MOST_BITS = 8 * LARGEST_CAPACITY
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}")
 _USUAL_PORTS = {"https": 443, "http": 80}
 _ESCAPED = set('"<>^`{}')  # in a path, by browsers
 LONGEST_URL = 2000
@@ -282,6 +273,13 @@ class Batches:
     max_age: int
     small: Small = "carry"
 
+    @classmethod
+    def of(cls, minimum: int, admission: Admission, reports_per_person: int = 1) -> Batches:
+        """As usual: closed at twice the minimum, or when everybody reported, or after a week."""
+        most = admission.most_valid(reports_per_person)
+        target = int(max(minimum, min(2 * minimum, most)))
+        return cls(minimum=minimum, target=target, max_age=7 * DAY)
+
     def __post_init__(self) -> None:
         for name, least in (("minimum", 2), ("target", 2), ("max_age", 1)):
             object.__setattr__(self, name, checks.count(least, **{name: getattr(self, name)}))
@@ -292,189 +290,6 @@ class Batches:
         expected = f"target >= minimum={self.minimum}"
         checks.refuse(self.target < self.minimum, expected, target=self.target)
         checks.one_of(get_args(Small), small=self.small)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked, what may be answered, and what devices run for it.
-
-    Args:
-        text: The question.
-        device: A randomizer or protocol for answers or for numbers.
-        answers: The labels of a mechanism for answers; one for numbers has its bounds.
-        name: By which programs know one of several questions.
-        by: What people are asked about their group, if answers are counted by groups.
-        groups: The groups. The mechanism has every answer in every group, the answers of the
-            first group before those of the second.
-
-    Raises:
-        InvalidArgumentError: The answers are not those of the mechanism, or are repeated; a
-            mechanism that is not one of surveys.
-
-    Example:
-        >>> import shoal
-        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
-        >>> Question(text="Did you walk?", answers=("yes", "no"), device=device).labels
-        ('yes', 'no')
-    """
-
-    text: str
-    device: Device
-    answers: tuple[str, ...] = ()
-    name: str = ""
-    by: str = ""
-    groups: tuple[str, ...] = ()
-    # Of a survey that was written on another kind of processor: its tables, in its last digits.
-    _sampler: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_text("question", self.text, LONGEST_TEXT)
-        answers, device = self.answers, self.device
-        takes = device.domain.takes if hasattr(device, "parts") else ""
-        if takes == "numbers":
-            expected = "no list of answers with a mechanism for numbers"
-            checks.refuse(answers, expected, answers=len(answers))
-        elif takes == "answers":
-            k, number = device.domain.arguments["k"], cells(answers, self.groups)
-            checks.refuse(number != k, f"{k} answers, as the mechanism has", answers=number)
-        else:
-            named = getattr(device, "name", device)
-            raise InvalidArgumentError("device", named, "a mechanism for answers or for numbers")
-        if device.name not in SURVEYS:
-            by_sigma = device.name in registry.LINES and registry.line(device.name).by_sigma
-            tables = f" ({device.name} is for tables: shoal run)" * by_sigma
-            expected = f"a mechanism of surveys{tables}: one of {', '.join(SURVEYS)}"
-            raise InvalidArgumentError("device", device.name, expected)
-        check_answers(answers, self.groups)
-        if self.by or self.groups:
-            self._check_groups()
-
-    def _check_groups(self) -> None:
-        check_text("by", self.by, LONGEST_TEXT)
-        for name in ("groups", "answers"):
-            listed = getattr(self, name)
-            expected = "at least two that differ, to count by group"
-            wrong = len(listed) < 2 or len(set(listed)) < len(listed)
-            checks.refuse(wrong, expected, **{name: len(listed)})
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What the mechanism has: the answers, or every answer in every group."""
-        return labels(self.answers, self.groups)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Of a number."""
-        limits = self.device.domain.arguments
-        return limits["low"], limits["high"]
-
-    @property
-    def spoken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The answers and the groups as people read them."""
-        names = {NONE: SKIPPED} if self.may_be_skipped else {}
-        answers, groups = (
-            tuple(names.get(each, each) for each in listed)
-            for listed in (self.answers, self.groups)
-        )
-        return answers, groups
-
-    @property
-    def may_be_skipped(self) -> bool:
-        """Whether somebody may give no answer; a number has to be given."""
-        return bool(self.name and self.answers)
-
-    def configuration(self) -> dict[str, Plain]:
-        """All of it as plain values; the name is not among them."""
-        grouped: dict[str, Plain] = {"by": self.by, "groups": list(self.groups)}
-        return {
-            "question": self.text,
-            "answers": list(self.answers),
-            **(grouped if self.groups else {}),
-            "mechanism": cast("dict[str, Plain]", self.device.described()),
-            # What follows from the parameters: a machine that derives other numbers has to refuse,
-            # and a client in another language need not derive any.
-            "sampler": dict(self.device.integers if self._sampler is None else self._sampler),
-            "message_bytes": self.device.message_bytes,
-            "slots": self.device.slots,
-        }
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Question:
-        """From plain values; refuses a mechanism for other answers, or with endless numbers."""
-        mechanism, answers = stored["mechanism"], tuple(stored["answers"])
-        groups, by = tuple(stored.get("groups", ())), stored.get("by", "")
-        number = cells(answers, groups)
-        k = checks.count(0, k=mechanism.get("k", number))
-        expected = f"a mechanism for the {number} answers listed"
-        checks.refuse(k != number, expected, k=k)
-        bits = checks.count(0, modulus_bits=mechanism.get("modulus_bits", 0))
-        checks.refuse(bits > _MOST_BITS, f"at most {_MOST_BITS}", modulus_bits=bits)
-        made = cls(
-            text=stored["question"],
-            device=restored(mechanism),
-            answers=answers,
-            name=stored.get("name", ""),
-            by=by,
-            groups=groups,
-        )
-        # Devices that derive their tables themselves draw by their own, whose error counts the
-        # last digits of a processor. Those of browsers draw by what is written, to the last digit.
-        own, written = made.device.integers, stored["sampler"]
-        if made.device.name in PYTHON and written != own and alike(own, written):
-            object.__setattr__(made, "_sampler", dict(written))
-        return made
-
-
-def labels(answers: tuple[str, ...], groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The answers, or every answer in every group.
-
-    >>> labels(("yes", "no"), ("north",))
-    ('north · yes', 'north · no')
-    """
-    if not groups:
-        return answers
-    return tuple(f"{group} · {answer}" for group in groups for answer in answers)
-
-
-def cells(answers: tuple[str, ...], groups: tuple[str, ...]) -> int:
-    """How many answers there are in all groups together; without groups, how many answers."""
-    number = len(answers) * max(1, len(groups))
-    expected = f"at most {MOST_CELLS:,} answers in all of them together, not {number:,}"
-    checks.refuse(groups and number > MOST_CELLS, expected, groups=len(groups))
-    return number
-
-
-def check_name(name: str) -> None:
-    """Refuse a name by which programs could not know one of several questions."""
-    expected = "a name of 1 to 40 letters, digits, underscores, hyphens and dots"
-    checks.refuse(not _NAME.fullmatch(name), expected, name=name)
-
-
-def check_answers(answers: tuple[str, ...], groups: tuple[str, ...] = ()) -> None:
-    """Refuse answers and groups that are no texts, or too long, and answers that are repeated."""
-    for answer in (*answers, *groups):
-        check_text("answer", answer, LONGEST_ANSWER)
-    if len(set(answers)) < len(answers):
-        repeated = next(each for each in answers if answers.count(each) > 1)
-        raise InvalidArgumentError("answers", repeated, "answers that differ")
-
-
-def _check_several(questions: tuple[Question, ...]) -> None:
-    """Each has a name of its own; answers and groups end with that of those who skip it."""
-    expected = f"1 to {MOST_QUESTIONS} questions"
-    checks.refuse(not 1 <= len(questions) <= MOST_QUESTIONS, expected, questions=len(questions))
-    if len(questions) == 1:
-        checks.refuse(questions[0].name, "no name for the only question", name=questions[0].name)
-        return
-    for question in questions:
-        check_name(question.name)
-        expected = (
-            f"answers and groups of {question.name} that end with {NONE!r}, for those who skip it"
-        )
-        for listed in (question.answers, question.groups):
-            checks.refuse(listed and listed[-1] != NONE, expected, answers=listed[-1:])
-    names = [question.name for question in questions]
-    checks.refuse(len(set(names)) < len(names), "names that differ", questions=names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -501,7 +316,7 @@ class Stated:
         :doc:`/theory/survey-life`.
     """
 
-    questions: tuple[Question, ...]
+    questions: tuple[Item, ...]
     batches: Batches
     epsilon: float
     delta: float
@@ -512,7 +327,10 @@ class Stated:
     analyzer: Party
 
     def __post_init__(self) -> None:
-        _check_several(self.questions)
+        names = [question.name for question in self.questions]
+        expected = f"1 to {MOST_QUESTIONS} questions"
+        checks.refuse(not 1 <= len(names) <= MOST_QUESTIONS, expected, questions=len(names))
+        checks.refuse(len(set(names)) < len(names), "names that differ", questions=names)
         checks.positive(epsilon=self.epsilon)
         checks.open_probability(delta=self.delta)
         checks.fraction(participation=self.participation)
@@ -537,9 +355,6 @@ class Stated:
             )
             levels = question.device.law_levels
             checks.refuse(levels > MOST_LEVELS, expected, levels=levels)
-        expected = "an admission of people, and no fraction, for several questions or groups"
-        fraction = self.latest and isinstance(self.admission, OpenFraction)
-        checks.refuse(fraction, expected, admission="a fraction")
         most, least = self.admission.most_valid(reports), self.batches.minimum
         expected = f"a minimum of at most the {most:,} reports that people invited may send"
         checks.refuse(least > most, expected, minimum=least)
@@ -562,17 +377,12 @@ class Stated:
         return len(self.questions) > 1
 
     @property
-    def latest(self) -> bool:
-        """Whether it asks what only the latest version can: several questions, or by groups."""
-        return self.several or any(question.groups for question in self.questions)
-
-    @property
     def devices(self) -> tuple[Device, ...]:
         """What people run, question by question."""
         return tuple(question.device for question in self.questions)
 
     @property
-    def only(self) -> Question:
+    def only(self) -> Item:
         """The question of a survey that asks one."""
         several = len(self.questions)
         checks.refuse(self.several, "a survey with one question", questions=several)
@@ -593,25 +403,21 @@ class Stated:
         """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            return Stated(**_parts(stored), **{name: stored[name] for name in _NUMBERS})
+            told = present(stored)
+            return Stated(**_parts(told), **{name: told[name] for name in _NUMBERS})
 
 
-def _parts(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _parts(told: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that are no plain values."""
-    several = stored.get("questions")
-    if several is not None:
-        expected = f"at most {MOST_QUESTIONS} questions"
-        checks.refuse(len(several) > MOST_QUESTIONS, expected, questions=len(several))
-    # The name of a survey with one question is not that of the question.
-    questions = several or [{**stored, "name": ""}]
+    items = told["questions"]
+    expected = f"at most {MOST_QUESTIONS} questions"
+    checks.refuse(len(items) > MOST_QUESTIONS, expected, questions=len(items))
     return {
-        "questions": tuple(map(Question.read, questions)),
-        "batches": Batches(**stored["batches"]),
-        "admission": read_admission(stored["admission"])
-        if "admission" in stored
-        else OpenFraction(dishonest=stored["dishonest"]),
-        "shuffler": Party(**stored["shuffler"]),
-        "analyzer": Party(**stored["analyzer"]),
+        "questions": tuple(map(Item.from_dict, items)),
+        "batches": Batches(**told["batches"]),
+        "admission": read_admission(told["admission"]),
+        "shuffler": Party(**told["shuffler"]),
+        "analyzer": Party(**told["analyzer"]),
     }
 
 
@@ -645,12 +451,12 @@ class Survey(Stated):
 
     Example:
         >>> import shoal
-        >>> from shoal.service.survey import Batches, Open, Party, Question
-        >>> device = shoal.RandomizedResponse(k=2, epsilon=1.0)
+        >>> from shoal.service.survey import Batches, Item, Open, Party
+        >>> walked = shoal.Choice("walked", ["yes", "no"], text="Did you walk?", missing="refuse")
         >>> survey = shoal.Survey(
         ...     name="walking",
         ...     purpose="To plan footpaths.",
-        ...     questions=(Question(text="Did you walk?", answers=("yes", "no"), device=device),),
+        ...     questions=(Item(walked, shoal.RandomizedResponse(k=2, epsilon=1.0)),),
         ...     batches=Batches(minimum=1000, target=5000, max_age=86_400),
         ...     epsilon=0.5,
         ...     delta=1e-6,
@@ -672,6 +478,87 @@ class Survey(Stated):
     not_after: int
     suite: str = SUITES[0]
     token_bytes: int = 0
+    # One of an earlier version keeps its bytes, and so its id.
+    _original: bytes = field(default=b"", init=False, repr=False)
+
+    @classmethod
+    def new(
+        cls,
+        questions: Question | Sequence[Question],
+        *,
+        epsilon: float,
+        minimum: int,
+        admission: Admission,
+        purpose: str,
+        shuffler: Party,
+        analyzer: Party,
+        name: str = "",
+        delta: float = 1e-6,
+        limits: Limits = NO_LIMITS,
+        starts: int | None = None,
+        days: int = 30,
+    ) -> Survey:
+        """A survey of these questions, with the mechanisms that keep the promise with least error.
+
+        Args:
+            questions: One or several of :class:`shoal.Choice`, with a list of answers, or
+                :class:`shoal.Number`, each with a text. Nobody skips the only one.
+            epsilon: ε that is promised to one person.
+            minimum: The fewest valid reports of a batch. It closes at twice as many, or when it has
+                the minimum after a week.
+            admission: Who may report, and how many of them may follow no protocol.
+            purpose: What the answers are for.
+            shuffler: Who takes reports in, and mixes them.
+            analyzer: Who opens and counts them.
+            name: What it is called; the text of its only question unless given.
+            delta: δ of the promise.
+            limits: What the reports of one person may be.
+            starts: Seconds since 1970 when it begins; now unless given.
+            days: How long it is open.
+
+        Returns:
+            The survey, which keeps its promise with the smallest batch.
+
+        Raises:
+            InvalidArgumentError: No form can ask that, or a number is out of its range.
+            UnreachableTargetError: Nothing keeps the promise among so few people.
+
+        Example:
+            >>> import shoal
+            >>> from shoal.service.survey import Invited, Party
+            >>> survey = shoal.Survey.new(
+            ...     shoal.Choice("walked", ["yes", "no"], text="Did you walk?"),
+            ...     epsilon=0.5,
+            ...     minimum=1000,
+            ...     admission=Invited(entitled=5000, dishonest=0),
+            ...     purpose="To plan footpaths.",
+            ...     shuffler=Party(url="https://shuffler.example", fingerprint="0" * 64),
+            ...     analyzer=Party(url="https://analyzer.example", fingerprint="1" * 64),
+            ... )
+            >>> survey.device.name, survey.batches.target
+            ('grr', 2000)
+        """
+        from shoal.planning.plans import listed
+        from shoal.service.survey.design import Design
+
+        asked = listed(questions)
+        begins = system_clock() if starts is None else starts
+        design = Design(
+            questions=asked,
+            epsilon=epsilon,
+            delta=delta,
+            batches=Batches.of(minimum, admission),
+            admission=admission,
+            limits=limits,
+        )
+        return design.survey(
+            name=name or asked[0].text,
+            purpose=purpose,
+            not_before=begins,
+            not_after=begins + days * DAY,
+            shuffler=shuffler,
+            analyzer=analyzer,
+        )
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
@@ -725,8 +612,8 @@ class Survey(Stated):
 
     @cached_property
     def id(self) -> SurveyId:
-        """The hash of the configuration."""
-        return SurveyId.of(self.configuration())
+        """The hash of its bytes."""
+        return SurveyId(sha256(self.to_bytes()).digest())
 
     def honest(self, valid: int) -> int:
         """How many of so many valid reports may be counted on: n'."""
@@ -748,19 +635,13 @@ class Survey(Stated):
 
     def configuration(self) -> dict[str, Plain]:
         """All of it as plain values."""
-        written: dict[str, Plain] = {"version": 2, "admission": self.admission.to_dict()}
-        if isinstance(self.admission, OpenFraction):
-            written = {"version": 1, "dishonest": self.admission.dishonest}
-        if self.latest:
-            written["version"] = VERSION
-        if self.several:
-            each = [{"name": one.name, **one.configuration()} for one in self.questions]
-            written["questions"] = each
-        else:
-            written |= self.only.configuration()
+        if self._original:
+            return dict(parsed(self._original))
         return {
-            **written,
+            "version": VERSION,
             "kind": "survey",
+            "questions": [each.to_dict() for each in self.questions],
+            "admission": self.admission.to_dict(),
             "batches": asdict(self.batches),
             "shuffler": asdict(self.shuffler),
             "analyzer": asdict(self.analyzer),
@@ -769,28 +650,23 @@ class Survey(Stated):
 
     def to_bytes(self) -> bytes:
         """The one way of writing it; its id is the hash of these bytes."""
-        return canonical(self.configuration())
+        return self._original or canonical(self.configuration())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Survey:
         """The survey that these bytes are; what does not follow from itself is refused."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            plain = {name: stored[name] for name in _PLAIN}
-            survey = cls(**_parts(stored), **plain)
-        if survey.to_bytes() != data:
+            told = present(stored)
+            survey = cls(**_parts(told), **{name: told[name] for name in _PLAIN})
+            again = survey.to_bytes() == canonical(told)
+        if not again:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
             expected = f"a survey of a version from 1 to {VERSION} and nothing more"
             raise MalformedError("the survey", expected)
+        if stored["version"] != VERSION:
+            object.__setattr__(survey, "_original", data)
         return survey
-
-
-def check_text(name: str, text: object, longest: int) -> None:
-    """Refuse what is no text, blank, or too long."""
-    # The mark of byte order is a space of no width to browsers.
-    fits = isinstance(text, str) and text.replace("\ufeff", "").strip() and len(text) <= longest
-    expected = f"{'answers' if name == 'answer' else 'text'} of 1 to {longest} characters"
-    checks.refuse(not fits, expected, **{name: text})
 
 
 def _check_room(devices: tuple[Device, ...], *, suite: str, token_bytes: int) -> None:

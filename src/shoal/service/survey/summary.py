@@ -13,7 +13,8 @@ from shoal.explain.rendering import environment
 from shoal.explain.text import duration, finite, moment, plain, up
 from shoal.mechanisms.base import Device
 from shoal.service.survey.design import expected_error, tells_nothing
-from shoal.service.survey.document import Question, Survey
+from shoal.service.survey.document import Survey
+from shoal.service.survey.items import Item
 from shoal.service.survey.texts import similar
 from shoal.service.survey.words import sentences
 from shoal.service.wire import Wire
@@ -145,20 +146,20 @@ def _runs(device: Device) -> str:
 
 def _asked(survey: Survey) -> Iterator[tuple[str, str]]:
     for question in survey.questions:
-        yield f"question {question.name}".strip(), question.text
-        yield "answers", _answers(question)
+        yield f"question {question.name}" if survey.several else "question", question.text
+        must = survey.several and not question.may_be_skipped
+        yield "answers", _answers(question) + ", which has to be given" * must
         if question.groups:
             yield "by groups", f"{question.by}: {_listed(question.groups)}"
     if survey.several:
         yield "apart", "each question is randomized, sealed and mixed by itself"
 
 
-def _answers(question: Question) -> str:
+def _answers(question: Item) -> str:
     if question.answers:
         return _listed(question.answers)
-    must = ", which has to be given" if question.name else ""
     low, high = question.bounds
-    return f"a number from {plain(low)} to {plain(high)}{must}"
+    return f"a number from {plain(low)} to {plain(high)}"
 
 
 def _listed(texts: tuple[str, ...]) -> str:
@@ -169,10 +170,10 @@ def _listed(texts: tuple[str, ...]) -> str:
 def _expected(survey: Survey, size: int) -> float | dict[str, float]:
     """Of the only question, or of each by its name."""
     errors = {each.name: expected_error(each.device, size) for each in survey.questions}
-    return errors if survey.several else errors[""]
+    return errors if survey.several else errors[survey.only.name]
 
 
-def _errors(survey: Survey, question: Question) -> str:
+def _errors(survey: Survey, question: Item) -> str:
     sizes = (survey.batches.minimum, survey.batches.target)
     least, aimed = (expected_error(question.device, size) for size in sizes)
     if question.answers:

@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Literal
 
 from shoal import checks
 from shoal.explain.text import visible
+from shoal.questions.kinds import NONE
 
 if TYPE_CHECKING:
     from shoal.service.survey.document import Survey
+    from shoal.service.survey.items import Field
 
-NONE = "(none)"  # the answer of those who skip one of several questions, as programs call it
-SKIPPED = "I prefer not to say"  # the same, as people read it
+SKIPPED = "I prefer not to say"  # what programs call NONE, as people read it
 
 _BREAKS = re.compile(r"[\t\n\r]")
 _SCRIPTS = tuple(
@@ -51,15 +52,13 @@ def check_texts(survey: Survey) -> None:
     """Refuse hidden characters, and answers that look alike but are not written alike."""
     check_shown(name=survey.name, purpose=survey.purpose)
     for each in survey.questions:
-        check_question(question=each.text, answers=each.answers, by=each.by, groups=each.groups)
+        check_field(each)
 
 
-def check_question(
-    *, question: str, answers: tuple[str, ...], by: str = "", groups: tuple[str, ...] = ()
-) -> None:
+def check_field(field: Field) -> None:
     """The same of one question."""
-    check_shown(question=question, by=by)
-    for name, listed in (("answers", answers), ("groups", groups)):
+    check_shown(text=field.text, by=field.by)
+    for name, listed in (("labels", field.answers), ("groups", field.groups)):
         for text in listed:
             check_shown(**{name: text})
         if listed[-1:] == (NONE,):

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from shoal.explain.document import Document
 from shoal.explain.rendering import environment
 from shoal.explain.text import down, factor, plain, up
-from shoal.service.survey.document import Question, Survey, labels
+from shoal.service.survey.document import Survey
+from shoal.service.survey.items import Item, labels
 from shoal.service.survey.promise import if_made_up
 from shoal.service.wire import Wire
 
@@ -106,7 +107,7 @@ def sentences(survey: Survey) -> Sentences:
     )
 
 
-def _drawn(question: Question) -> dict[str, str]:
+def _drawn(question: Item) -> dict[str, str]:
     """What a device does with the answer to a question."""
     device = question.device
     texts = _texts(
