@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from client_kit import DAY, NOW, Services, client_of, make_survey
+from factories import early
 from shoal.service.client import Settings
 from shoal.service.client.outbox import FILE
 from shoal.service.clock import ManualClock
@@ -30,7 +31,7 @@ def test_an_outbox_of_version_3_is_delivered_as_it_was_drawn(tmp_path):
     drawn = database.execute(rows).fetchall()
     database.close()
     posted = {}
-    services = Services(make_survey())
+    services = Services(early(make_survey()))
 
     def take(name):
         def answer(request):
@@ -41,19 +42,19 @@ def test_an_outbox_of_version_3_is_delivered_as_it_was_drawn(tmp_path):
         return answer
 
     for name in ("colours", "three", "two"):
-        survey = make_survey(name=name)
+        survey = early(make_survey(name=name))
         services.answers["shuffler", f"/v1/surveys/{survey.id}/reports"] = take(name)
     clock = ManualClock(NOW + 2 * DAY)
     with client_of(services, directory, clock, settings=Settings(tries=1)) as client:
         assert [row.waiting for row in client.spent()] == [1, 30, 1]
         flushed = client.flush(everything=True)
         assert (flushed.sent, flushed.waiting, flushed.given_up) == (32, 0, 0)
-        assert client.report_many(make_survey(name="three"), JOB, job="x").again
+        assert client.report_many(early(make_survey(name="three")), JOB, job="x").again
     assert [state for _, _, state in drawn] == ["sealed", "randomized", "randomized"]
     assert posted["colours"] == drawn[0][1]  # in doubt: the same bytes
     for (messages, _, _), name in zip(drawn[1:], ("three", "two"), strict=True):
         size, body = services.wire.report_bytes, posted[name]
-        opened = Services(make_survey(name=name))
+        opened = Services(early(make_survey(name=name)))
         reports = [body[start : start + size] for start in range(0, len(body), size)]
         assert b"".join(map(opened.opened, reports)) == messages
 
