@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from outcomes import estimated, holding, messages
+from outcomes import NAMES, estimated, holding, made, messages
 from shoal import (
     HadamardResponse,
     LocalHashing,
@@ -30,9 +30,8 @@ from shoal.errors import InvalidArgumentError
 from shoal.estimate.distribution import Distribution, isotonic
 from shoal.intervals.estimates import IndependentErrors
 from shoal.intervals.laws import Difference, WeightedSum
-from shoal.mechanisms.dummies import HashedDummies, UniformDummies
-from shoal.mechanisms.histograms import LeanHistogram, OfBuckets, RobustHistogram
-from shoal.mechanisms.zero_sum import SparseHistogram, ZeroSumHistogram
+from shoal.mechanisms.dummies import UniformDummies
+from shoal.mechanisms.histograms import LeanHistogram, OfBuckets
 from shoal.planning import Setting
 from shoal.planning.errors import of_total
 from shoal.questions.domains import Cells
@@ -77,22 +76,12 @@ def test_the_spread_of_a_hashed_total_is_at_least_that_of_many_messages():
 
 
 MECHANISMS = {
-    "grr": lambda k: RandomizedResponse(k=k, epsilon=3.0),
+    **{
+        name: lambda k, name=name: made(name, k=k, n=PEOPLE)
+        for name in (*NAMES, "hashed-dummies", "zero-sum")
+    },
     "grr, rare lies": lambda k: RandomizedResponse(k=k, epsilon=6.0),
-    "hadamard": lambda k: HadamardResponse(k=k, epsilon=1.0),
-    "projective": lambda k: ProjectiveGeometryResponse(k=k, epsilon=2.0),
-    "unary": lambda k: UnaryEncoding(k=k, epsilon=2.0),
-    "subset": lambda k: SubsetSelection(k=k, epsilon=1.0),
-    "hashing": lambda k: LocalHashing(k=k, epsilon=2.0),
-    "dummies": lambda k: UniformDummies(k=k, dummies=1.3),
     "few dummies": lambda k: UniformDummies(k=k, dummies=0.05),
-    "hashed dummies": lambda k: HashedDummies(k=k, dummies=1.3, buckets=32),
-    "sparse": lambda k: SparseHistogram(k=k, gamma=0.05),
-    "zero-sum": lambda k: ZeroSumHistogram(k=k, gamma=0.05),
-    "near-central": lambda k: RobustHistogram(k=k, people=PEOPLE, rate=0.5, pairs=9.0),
-    "near-central, some missing": lambda k: LeanHistogram(
-        k=k, people=400, rate=0.7, pairs=9.0, shape=2.0
-    ),
 }
 BINS, PEOPLE = 10, 300
 

@@ -327,17 +327,25 @@ def data(*, kind, steps, none, groups, n, seed=0):
     return codes, fractions.size, cells, [np.arange(1.0, steps + 1)] * groups
 
 
+def case(name, *, seed, epsilon=3.0, **of):
+    """A device, what it estimates of people like these, their answers, and which have scores."""
+    codes, k, cells, scores = data(**of)
+    device = made(name, k=k, n=of["n"], epsilon=epsilon)
+    return device, estimated(device, codes, seed), codes, cells, scores
+
+
+SCALE = {"kind": "skewed", "steps": 6, "none": False, "groups": 1, "n": 500}
+GROUPS = {"kind": "skewed", "steps": 5, "none": True, "groups": 3, "n": 3000}
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_weights_of_zero_and_one_are_those_of_sums(name):
-    device = made(name, k=6, n=500)
-    codes, k, *_ = data(kind="skewed", steps=6, none=False, groups=1, n=500)
-    estimate = estimated(device, codes, 3)
+    device, estimate, *_ = case(name, seed=3, **SCALE)
     weights = np.array([[1, 0, 0, 0, 0, 0], [0, 1, 1, 0, 1, 0], [1, 1, 1, 0, 1, 1.0]])
     sums = device.estimator.sums(
         estimate, weights @ estimate.unbiased, weights.sum(axis=1).astype(np.int64)
     )
     total = device.estimator.weighted(estimate, weights)
-    assert k == 6
     assert total.frequencies == pytest.approx(sums.frequencies)
     (low, high), (least, most) = total.interval(), sums.interval()
     ratio = (high - low) / (most - least)
@@ -352,9 +360,7 @@ def test_weights_of_zero_and_one_are_those_of_sums(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_sums_are_linear_in_the_weights_and_limits_go_with_them(name):
-    device = made(name, k=6, n=500)
-    codes, *_ = data(kind="skewed", steps=6, none=False, groups=1, n=500)
-    estimate = estimated(device, codes, 3)
+    device, estimate, codes, *_ = case(name, seed=3, **SCALE)
     scale = np.arange(6) / 5
     weights = np.array(
         [scale, scale**2, 0.3 * scale + 0.5 * scale**2, 0.2 + 0.5 * scale, 1 - scale]
@@ -387,9 +393,7 @@ def test_sums_are_linear_in_the_weights_and_limits_go_with_them(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_scores_may_be_in_any_unit(name):
-    codes, k, cells, scores = data(kind="skewed", steps=5, none=True, groups=3, n=3000)
-    device = made(name, k=k, n=3000)
-    estimate = estimated(device, codes, 5)
+    device, estimate, _, cells, scores = case(name, seed=5, **GROUPS)
 
     def found(scores):
         return means(device.estimator, estimate, cells, scores, labels=("a", "b", "c"))
@@ -427,9 +431,9 @@ def test_scores_may_be_in_any_unit(name):
 
 
 def test_without_noise_means_are_exact():
-    codes, k, cells, scores = data(kind="even", steps=5, none=True, groups=3, n=2000)
-    device = made("grr", k=k, n=2000, epsilon=28.0)
-    found = means(device.estimator, estimated(device, codes, 0), cells, scores, labels="abc")
+    of = {"kind": "even", "steps": 5, "none": True, "groups": 3, "n": 2000}
+    device, estimate, codes, cells, scores = case("grr", seed=0, epsilon=28.0, **of)
+    found = means(device.estimator, estimate, cells, scores, labels="abc")
     for own, each in zip(cells, found, strict=True):
         people = codes[np.isin(codes, own)]
         assert each.count == pytest.approx(people.size, abs=1e-3)
@@ -440,12 +444,10 @@ def test_without_noise_means_are_exact():
 
 def test_limits_are_the_means_that_everybody_else_may_have_unnoticed():
     """By hand: at a limit μ, people without a score are given μ, and it is that mean's limit."""
-    codes, k, cells, scores = data(kind="skewed", steps=5, none=True, groups=3, n=3000)
     for name in ("grr", "near-central-lean", "sparse"):
-        device = made(name, k=k, n=3000)
-        estimate = estimated(device, codes, 1)
+        device, estimate, _, cells, scores = case(name, seed=1, **GROUPS)
         mean = means(device.estimator, estimate, cells[:1], scores[:1], labels="a")[0]
-        weights = np.zeros((2, k))
+        weights = np.zeros((2, device.k))
         for row, limit in zip(weights, (mean.low, mean.high), strict=True):
             row[:] = (limit - 1) / 4
             row[cells[0]] = np.arange(5) / 4
@@ -458,9 +460,8 @@ def test_limits_are_the_means_that_everybody_else_may_have_unnoticed():
 
 @pytest.mark.parametrize("name", ["grr", "unary", "near-central-lean", "dummies"])
 def test_the_mean_of_everybody_is_a_sum(name):
-    codes, k, cells, scores = data(kind="skewed", steps=5, none=False, groups=1, n=1000)
-    device = made(name, k=k, n=1000)
-    estimate = estimated(device, codes, 1)
+    of = SCALE | {"steps": 5, "n": 1000}
+    device, estimate, _, cells, scores = case(name, seed=1, **of)
     (mean,) = means(device.estimator, estimate, cells, scores, labels=("all",), level=0.9)
     total = device.estimator.weighted(estimate, np.arange(5)[None] / 4)
     assert mean.mean == pytest.approx(1 + 4 * total.frequencies[0])
@@ -471,20 +472,18 @@ def test_the_mean_of_everybody_is_a_sum(name):
 
 
 def test_the_mean_of_two_answers_is_the_fraction_of_one():
-    codes, k, cells, scores = data(kind="skewed", steps=2, none=False, groups=1, n=400)
     for name in EVERY:
-        device = made(name, k=k, n=400)
-        estimate = estimated(device, codes, 2)
+        of = SCALE | {"steps": 2, "n": 400}
+        device, estimate, _, cells, scores = case(name, seed=2, **of)
         (mean,) = means(device.estimator, estimate, cells, scores, labels=("all",))
         ones = device.estimator.sums(estimate, estimate.unbiased[1:], np.array([1]))
         assert mean.mean == pytest.approx(1 + ones.frequencies[0])
 
 
 def test_people_with_a_score_are_counted_as_groups_are():
-    codes, k, cells, scores = data(kind="even", steps=5, none=False, groups=3, n=2000)
     for name in EVERY:
-        device = made(name, k=k, n=2000)
-        estimate = estimated(device, codes, 2)
+        of = GROUPS | {"kind": "even", "none": False, "n": 2000}
+        device, estimate, _, cells, scores = case(name, seed=2, **of)
         groups = split(device.estimator, estimate, "abc")
         for group, mean in zip(
             groups, means(device.estimator, estimate, cells, scores, labels="abc"), strict=True
