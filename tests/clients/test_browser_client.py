@@ -860,7 +860,7 @@ AFTER = "if (services.posts.length !== 1) throw new Error('sent more than once')
 
 def test_what_the_page_about_it_shows_is_so():
     shown = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(shown) == 5
+    assert len(shown) == 4
     named = [line for block in shown for line in block.splitlines() if line.startswith("import")]
     assert named
     assert all(line.endswith('from "shoal-client";') for line in named)
