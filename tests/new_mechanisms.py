@@ -26,7 +26,7 @@ from shoal.mechanisms.base import (
 )
 from shoal.mechanisms.codec import Numbered, ragged
 from shoal.mechanisms.dummies import AmongDummies, Dummies, LessDummies, UniformDummies
-from shoal.mechanisms.estimators import Support, Supported, VectorEstimator
+from shoal.mechanisms.estimators import MeanEstimator, Support, Supported
 from shoal.mechanisms.grid import OnGrid, rounded
 from shoal.questions.domains import Ball, Cells, Interval
 from shoal.values import Counts
@@ -137,7 +137,7 @@ class Backwards(Mechanism):
         return response(2 - rounded(data, self.low, self.high, 2, bits), self.odds, 3, bits)
 
 
-class OnAxes(VectorEstimator):
+class OnAxes(MeanEstimator):
     """The mean vector from how often each axis was sent, upwards and downwards."""
 
     def __init__(self, dimension, scale):

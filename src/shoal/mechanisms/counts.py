@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.noise.binary import binary_delta, binary_lambda
@@ -36,7 +35,7 @@ from shoal.mechanisms import shares
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted, margins
 from shoal.mechanisms.codec import Numbered, Whole
-from shoal.mechanisms.estimators import DataFree, E_co, MeanEstimator, Support, Supported
+from shoal.mechanisms.estimators import DataFree, E_co, Means, Support, Supported
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import RareCount
 from shoal.questions.domains import Cells, Interval
@@ -358,7 +357,7 @@ class NearCentralSum(_NearCentral[MeanEstimate]):
             domain=Interval(self.low, self.high, whole=self.levels is None),
             privacy=ByProfile(self._profile),
             codec=Numbered(2, spare=True),
-            estimator=OfSteps(self),
+            estimator=Means(self._mean, self._largest),
         )
 
     @classmethod
@@ -405,28 +404,20 @@ class NearCentralSum(_NearCentral[MeanEstimate]):
         checks.everybody(whole == data, expected, value=data)
         return self._sent(whole.astype(np.int64), bits)
 
-
-class OfSteps(MeanEstimator):
-    """From messages +1 less messages −1, in steps."""
-
-    def __init__(self, made: NearCentralSum) -> None:
-        self._sum = made
-
-    def estimate(self, counts: Counts) -> MeanEstimate:
-        """Messages +1 less messages −1, divided by the number of people."""
-        made, n = self._sum, counts.n
-        total = int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
-        if made.levels is not None:
-            unit = made.step / n
-            noise = LaplaceNoise.of(n=n, unit=unit, rate=made.rate, people=made.people)
-            return MeanEstimate(made.low + unit * total, noise.deviation, n, noise)
-        error = made.error(n)
+    def _mean(self, counts: Counts) -> MeanEstimate:
+        """Messages +1 less messages −1, in steps, divided by the number of people."""
+        n, total = counts.n, int(counts.cells[_PLUS]) - int(counts.cells[_MINUS])
+        if self.levels is not None:
+            unit = self.step / n
+            noise = LaplaceNoise.of(n=n, unit=unit, rate=self.rate, people=self.people)
+            return MeanEstimate(self.low + unit * total, noise.deviation, n, noise)
+        error = self.error(n)
         return MeanEstimate(total / n, math.sqrt(error.variance) / n, n, WholeNoise(error))
 
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+    def _largest(self, n: int) -> float:
         """The same whatever the numbers are, but for the rounding, which is at its worst here."""
-        rounding = 0.0 if self._sum.levels is None else n / 4
-        return (self._sum.step / n) ** 2 * (self._sum.error(n).variance + rounding)
+        rounding = 0.0 if self.levels is None else n / 4
+        return (self.step / n) ** 2 * (self.error(n).variance + rounding)
 
 
 def _copies(low: float, high: float, levels: int | None) -> int:

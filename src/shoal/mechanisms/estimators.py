@@ -6,18 +6,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal import checks
 from shoal.intervals.estimates import (
     AnyEstimate,
     Estimate,
     KnownErrors,
     LinearTotals,
-    MeanEstimate,
-    VectorEstimate,
     WeightedTotals,
     units,
 )
@@ -407,31 +406,39 @@ def over_pairs(weights: Array, together: Callable[[int], Array]) -> Array:
 # ------------------------------------------------------------------------------ of numbers, vectors
 
 
-class MeanEstimator(Estimator[MeanEstimate]):
-    """Of the mean of numbers."""
+class MeanEstimator(Estimator[E_co]):
+    """Of the mean of numbers, or of vectors."""
 
     def errors(self, n: int) -> Errors:
-        """Standard deviation of the estimated sum in the worst case of the data."""
+        """Root mean square of the error of the estimated sum, or its length, in the worst case."""
         deviation = n * math.sqrt(self.variance(n=n))
         return Errors(deviation, deviation, deviation)
 
-    def gap(self, first: float, second: float) -> Gap | None:
-        """The estimated mean, in the direction from one number to the other."""
-        return lambda counts: float(self.estimate(counts).mean * (first - second))
-
-
-class VectorEstimator(Estimator[VectorEstimate]):
-    """Of the mean of vectors."""
-
-    def errors(self, n: int) -> Errors:
-        """Root of the mean squared length of the error of the estimated sum, in the worst case."""
-        length = n * math.sqrt(self.variance(n=n))
-        return Errors(length, length, length)
-
     def gap(self, first: Any, second: Any) -> Gap | None:  # noqa: ANN401
-        """The estimated mean, along the direction from one vector to the other."""
-        apart = np.subtract(first, second, dtype=np.float64)
-        return lambda counts: float(np.dot(self.estimate(counts).mean, apart))
+        """The estimated mean, along the direction from one number or vector to the other."""
+        apart, estimate = np.subtract(first, second, dtype=np.float64), cast("Any", self.estimate)
+        return lambda counts: float(np.dot(estimate(counts).mean, apart))
+
+
+@dataclass(frozen=True, eq=False)
+class Means(MeanEstimator[E_co]):
+    """By the ``mean`` of counts that a mechanism computes.
+
+    ``largest`` is the largest variance (expected squared length of the error) of the mean of so
+    many people, over all data.
+    """
+
+    mean: Callable[[Counts], E_co]
+    largest: Callable[[int], float]
+    reach: Span | None = None
+
+    def estimate(self, counts: Counts) -> E_co:
+        """Unbiased estimate of the mean, with its error."""
+        return self.mean(counts)
+
+    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+        """Largest variance of the mean of n people, over their data."""
+        return self.largest(checks.count(n=n))
 
 
 # ----------------------------------------------------------------------------- the largest of many

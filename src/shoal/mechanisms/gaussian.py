@@ -37,12 +37,12 @@ from shoal.errors import InvalidArgumentError, UnreachableTargetError
 from shoal.intervals.estimates import BoundedNoise, MeanEstimate, VectorEstimate
 from shoal.mechanisms.base import ByLaw, ByProfile, Candidate, Codes, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered
-from shoal.mechanisms.estimators import MeanEstimator, VectorEstimator
+from shoal.mechanisms.estimators import Means
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.vectors import Coordinates
 from shoal.questions.domains import Ball, Interval
 from shoal.randomness import Randomness
-from shoal.values import Array, Counts, Messages
+from shoal.values import Array, Counts, Messages, Span
 
 THEOREM = "privacy blanket of Gaussian noise"
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-16, 2.0**10  # of the range
@@ -192,7 +192,12 @@ class Gaussian(Mechanism[MeanEstimate]):
             # Infinite: see the class. By itself a report has the Gaussian mechanism's epsilon.
             privacy=ByLaw(math.inf, lambda: self._law, alone=self.alone),
             codec=Numbered(self.levels + 2 * self._beyond),
-            estimator=AroundMean(self),
+            # To the first and the last point that a message can say.
+            estimator=Means(
+                self._mean,
+                lambda n: self.step**2 * self._variances[1] / n,
+                reach=(self.low - self._beyond * self.step, self.high + self._beyond * self.step),
+            ),
         )
 
     @classmethod
@@ -280,32 +285,20 @@ class Gaussian(Mechanism[MeanEstimate]):
         upwards = (places - below)[:, None]
         return np.asarray((1 - upwards) * rows[0] + upwards * rows[1])
 
+    @property
+    def _variances(self) -> Span:
+        """Least and largest variance of one report, in steps: rounded twice, once at random."""
+        least = (self.sigma / self.step) ** 2 + 1 / 12
+        return least, least + 1 / 4
 
-class AroundMean(MeanEstimator):
-    """The mean of numbers with Gaussian noise, from the points of the grid that were sent."""
-
-    def __init__(self, noise: Gaussian) -> None:
-        self.low, self.step = noise.low, noise.step
-        self._beyond = math.ceil(_REACH * noise.sigma / noise.step)
-        # Least and largest variance of one report, in steps: rounded twice, once at random.
-        self._least = (noise.sigma / noise.step) ** 2 + 1 / 12
-        self._most = self._least + 1 / 4
-        # The first and the last point that a message can say.
-        beyond = self._beyond * noise.step
-        self.reach = noise.low - beyond, noise.high + beyond
-
-    def estimate(self, counts: Counts) -> MeanEstimate:
-        """Unbiased estimate of the mean; its standard error counts noise and rounding."""
+    def _mean(self, counts: Counts) -> MeanEstimate:
+        """From the points of the grid that were sent; its error counts noise and rounding."""
         points = np.arange(counts.cells.size) - self._beyond
-        mean = float(counts.cells @ points / counts.n)
+        mean, (least, most) = float(counts.cells @ points / counts.n), self._variances
         spread = float(counts.cells @ (points - mean) ** 2) / max(counts.n - 1, 1)
-        error = self.step * math.sqrt(min(max(spread, self._least), self._most) / counts.n)
-        noise = NormalNoise(self.step, self.step * math.sqrt(self._most))
+        error = self.step * math.sqrt(min(max(spread, least), most) / counts.n)
+        noise = NormalNoise(self.step, self.step * math.sqrt(most))
         return MeanEstimate(self.low + self.step * mean, error, counts.n, noise=noise)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
-        """Largest variance of the estimated mean of n people, over their data."""
-        return self.step**2 * self._most / checks.count(n=n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +364,7 @@ class GaussianVectors(Mechanism[VectorEstimate]):
                 (0, self._most),
                 f"coordinates from {-self._most} to {self._most}",
             ),
-            estimator=AroundMeans(self),
+            estimator=Means(self._mean, lambda n: self.dimension * self._variance / n),
         )
 
     @classmethod
@@ -442,30 +435,22 @@ class GaussianVectors(Mechanism[VectorEstimate]):
         points += self._noise.draw(points.size, bits)
         return np.clip(points, -most, most).reshape(data.shape).astype(np.int32)
 
+    @property
+    def _variance(self) -> float:
+        """Largest variance of a coordinate: rounded twice, once at random."""
+        return self.sigma**2 + self.step**2 / 3
 
-def _farthest(reports: Messages) -> Array:
-    """The largest coordinate of each report, either way."""
-    return np.asarray(np.abs(reports.astype(np.float64)).max(axis=1))
-
-
-class AroundMeans(VectorEstimator):
-    """The mean of vectors with Gaussian noise, from sums of points of the grid."""
-
-    def __init__(self, noise: GaussianVectors) -> None:
-        self.step, self._dimension = noise.step, noise.dimension
-        # Largest variance of a coordinate: rounded twice, once at random.
-        self._variance = noise.sigma**2 + noise.step**2 / 3
-
-    def estimate(self, counts: Counts) -> VectorEstimate:
-        """Unbiased estimate of the mean vector."""
+    def _mean(self, counts: Counts) -> VectorEstimate:
+        """From sums of points of the grid."""
         means = self.step * counts.cells / counts.n
         deviation = math.sqrt(self._variance)
         errors = np.full_like(means, deviation / math.sqrt(counts.n))
         return VectorEstimate(means, errors, counts.n, NormalNoise(self.step, deviation))
 
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
-        """Largest expected squared length of the error of the mean of n people."""
-        return self._dimension * self._variance / checks.count(n=n)
+
+def _farthest(reports: Messages) -> Array:
+    """The largest coordinate of each report, either way."""
+    return np.asarray(np.abs(reports.astype(np.float64)).max(axis=1))
 
 
 def _least_log_sigma(

@@ -130,7 +130,7 @@ class LevelNoise(BoundedNoise):
         return np.asarray(grid.step * np.sqrt(np.maximum(variances, 0.0)))
 
 
-class OnGrid(MeanEstimator):
+class OnGrid(MeanEstimator[MeanEstimate]):
     """The mean of numbers from scores of messages: g with E[g(Y) | l] = l, q with E[q(Y) | l] = l².
 
     ``moments`` are E[g(Y)² | l] for every level l, and ``lies`` the fraction of reports that are

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting.noise.profile import Divergence, NoiseProfile, checked_epsilon
@@ -30,7 +29,7 @@ from shoal.intervals.estimates import LaplaceNoise, MeanEstimate, VectorEstimate
 from shoal.mechanisms import words as texts
 from shoal.mechanisms.base import ByProfile, Candidate, Integers, Mechanism, Parts, Wanted
 from shoal.mechanisms.codec import Numbered, Whole, message_numbers
-from shoal.mechanisms.estimators import E_co, MeanEstimator, VectorEstimator
+from shoal.mechanisms.estimators import E_co, Means
 from shoal.mechanisms.grid import rounded
 from shoal.mechanisms.shares import MOST_COUNTS, TAIL, RareCount
 from shoal.questions.domains import Interval, Octahedron
@@ -327,7 +326,9 @@ class SplitAndMixSum(SplitAndMix[MeanEstimate]):
             domain=Interval(self.low, self.high),
             privacy=ByProfile(self._profile),
             codec=Shares(1, self.modulus_bits),
-            estimator=OfSum(self),
+            estimator=Means(
+                self._mean, lambda n: (self.step / n) ** 2 * (n / 4 + self.noise_variance(n))
+            ),
             **self.sending,
         )
 
@@ -355,27 +356,14 @@ class SplitAndMixSum(SplitAndMix[MeanEstimate]):
         levels = rounded(data, self.low, self.high, self.levels, bits)
         return self._sent(levels[:, None], bits)
 
-
-class OfSum(MeanEstimator):
-    """The sum in the middle of what is plausible, as a mean."""
-
-    def __init__(self, made: SplitAndMixSum) -> None:
-        self._made = made
-
-    def estimate(self, counts: Counts) -> MeanEstimate:
-        """Worst-case rounding is in its error.
+    def _mean(self, counts: Counts) -> MeanEstimate:
+        """The sum in the middle of what is plausible; worst-case rounding is in its error.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        made, n = self._made, counts.n
-        (total,) = made.sums(counts)
-        noise = made.noise(n)
-        return MeanEstimate(made.low + made.step / n * total, noise.deviation, n, noise)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
-        """Largest variance of the estimated mean of n people, over their data."""
-        people = checks.count(n=n)
-        return (self._made.step / people) ** 2 * (people / 4 + self._made.noise_variance(people))
+        (total,), noise = self.sums(counts), self.noise(counts.n)
+        unit = self.step / counts.n
+        return MeanEstimate(self.low + unit * total, noise.deviation, counts.n, noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,7 +424,7 @@ class SplitAndMixVectors(SplitAndMix[VectorEstimate]):
             domain=Octahedron(self.dimension, self.bound),
             privacy=ByProfile(self._profile),
             codec=Shares(self.dimension, self.modulus_bits),
-            estimator=OfSums(self),
+            estimator=Means(self._mean, self._largest),
             **self.sending,
         )
 
@@ -486,25 +474,16 @@ class SplitAndMixVectors(SplitAndMix[VectorEstimate]):
         whole = np.diff(floors, axis=1, prepend=0)
         return np.where(vectors < 0, -whole, whole)
 
-
-class OfSums(VectorEstimator):
-    """The sums as a mean vector."""
-
-    def __init__(self, made: SplitAndMixVectors) -> None:
-        self._made = made
-
-    def estimate(self, counts: Counts) -> VectorEstimate:
+    def _mean(self, counts: Counts) -> VectorEstimate:
         """Worst-case rounding is in its errors.
 
         Messages that are too few, too many or do not fit together are an error.
         """
-        made, n = self._made, counts.n
-        sums, noise = np.array(made.sums(counts), dtype=np.float64), made.noise(n)
-        return VectorEstimate(made.step / n * sums, np.full(sums.shape, noise.deviation), n, noise)
+        n, sums = counts.n, np.array(self.sums(counts), dtype=np.float64)
+        noise = self.noise(n)
+        return VectorEstimate(self.step / n * sums, np.full(sums.shape, noise.deviation), n, noise)
 
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+    def _largest(self, n: int) -> float:
         """Largest expected squared length of the error of the estimated mean of n people."""
-        made, people = self._made, checks.count(n=n)
-        rounding = people * min(made.dimension / 4, made.levels)
-        noise = made.dimension * made.noise_variance(people)
-        return (made.step / people) ** 2 * (rounding + noise)
+        rounding = n * min(self.dimension / 4, self.levels)
+        return (self.step / n) ** 2 * (rounding + self.dimension * self.noise_variance(n))

@@ -55,7 +55,7 @@ from shoal.mechanisms.base import (
     Wanted,
 )
 from shoal.mechanisms.codec import Codec, Rows, Whole, checked_rows
-from shoal.mechanisms.estimators import VectorEstimator
+from shoal.mechanisms.estimators import Means
 from shoal.mechanisms.grid import two_level_law
 from shoal.questions.domains import Ball, Domain, Sphere
 from shoal.randomness import Randomness
@@ -185,7 +185,7 @@ class CapRandomizer(Mechanism[VectorEstimate]):
                 self.epsilon, lambda: two_level_law(fraction=self.cap, epsilon=self.epsilon)
             ),
             codec=Coordinates(self.dimension, _long, self._lengths, expected),
-            estimator=Directed(self),
+            estimator=Means(self._mean, lambda n: self.squared_error / n),
         )
 
     def __post_init__(self) -> None:
@@ -303,23 +303,12 @@ class CapRandomizer(Mechanism[VectorEstimate]):
         along = self._along(self.cap, contrast) / self.shrinkage**2 - 1
         return along, (self._best[2] - along) / (self.dimension - 1)
 
-
-class Directed(VectorEstimator):
-    """The mean of directions, from the sum of what points along them on average."""
-
-    def __init__(self, randomizer: CapRandomizer) -> None:
-        self._randomizer = randomizer
-
-    def estimate(self, counts: Counts) -> VectorEstimate:
-        """Unbiased estimate of the mean vector; errors are those of the noise, which is known."""
-        means = counts.cells / (counts.n * _UNIT * self._randomizer.shrinkage)
-        noise = CapNoise(randomizer=self._randomizer)
+    def _mean(self, counts: Counts) -> VectorEstimate:
+        """From the sum of what points along directions on average; the errors are known."""
+        means = counts.cells / (counts.n * _UNIT * self.shrinkage)
+        noise = CapNoise(randomizer=self)
         errors = noise.deviation(means) / math.sqrt(counts.n)
         return VectorEstimate(means, errors, counts.n, noise)
-
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
-        """Expected squared length of the error of the estimated mean of n people."""
-        return self._randomizer.squared_error / checks.count(n=n)
 
 
 def _long(reports: Messages) -> Array:
@@ -492,7 +481,7 @@ class Lifted(Mechanism[VectorEstimate]):
     def parts(self) -> Parts[VectorEstimate]:
         """Those of the inner randomizer, but for the data and the estimate."""
         domain = Ball(self.inner.dimension - 1, self.norm)
-        return replace(self.inner.parts, domain=domain, estimator=LoweredMean(self))
+        return replace(self.inner.parts, domain=domain, estimator=Means(self._mean, self._largest))
 
     def described(self) -> dict[str, object]:
         """What a device runs."""
@@ -513,32 +502,24 @@ class Lifted(Mechanism[VectorEstimate]):
         """One row of whole numbers per vector: its report in units of 2^-24."""
         return self.inner.draw(self.inner.domain.read(self.lift(data)), bits)
 
-
-class LoweredMean(VectorEstimator):
-    """The mean of the vectors themselves, from what the inner estimator says."""
-
-    def __init__(self, lifted: Lifted) -> None:
-        self._inner, self._norm = lifted.inner, lifted.norm
-
-    def estimate(self, counts: Counts) -> VectorEstimate:
+    def _mean(self, counts: Counts) -> VectorEstimate:
         """The inner mean without its last coordinate, times the norm."""
-        inner = self._inner.estimator.estimate(counts)
-        first = slice(self._inner.dimension - 1)
+        inner, first = self.inner.estimator.estimate(counts), slice(self.inner.dimension - 1)
         return VectorEstimate(
-            self._norm * inner.mean[first],
-            self._norm * inner.standard_errors[first],
+            self.norm * inner.mean[first],
+            self.norm * inner.standard_errors[first],
             inner.n,
-            CapNoise(randomizer=self._inner, norm=self._norm),
+            CapNoise(randomizer=self.inner, norm=self.norm),
         )
 
-    def variance(self, frequencies: npt.ArrayLike | None = None, *, n: int) -> float:  # noqa: ARG002
+    def _largest(self, n: int) -> float:
         """Largest expected squared length of the error of the mean of n people.
 
         A lifted vector's error is (along, across) it; the coordinate left out takes the smaller of
         the two with it at least.
         """
-        left_out = min(self._inner.spread) / checks.count(n=n)
-        return self._norm**2 * (self._inner.squared_error / n - left_out)
+        left_out = min(self.inner.spread) / n
+        return self.norm**2 * (self.inner.squared_error / n - left_out)
 
 
 def shortened(values: npt.ArrayLike, ball: Ball) -> Array:
