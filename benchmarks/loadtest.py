@@ -34,8 +34,7 @@ from shoal.cli.render import console, print_json, table, working
 from shoal.errors import InvalidArgumentError, RefusedError, ShoalError
 from shoal.explain.document import Row, Table
 from shoal.service.client import Keys, seal_many
-from shoal.service.client.outbox import Route
-from shoal.service.client.protocol import key_list_url, people_a_chunk
+from shoal.service.client.protocol import people_a_chunk
 from shoal.service.client.randomize import Values
 from shoal.service.clock import Clock, system_clock
 from shoal.service.keyring.key_list import ROLES, KeyList
@@ -141,12 +140,12 @@ class NoKeysError(ShoalError):
 
 def fetched_keys(survey: Survey, url: str, clock: Clock = system_clock) -> Keys:
     """The keys that the shuffler at this address shows, as a device would take them."""
-    route = Route.of(survey)
+    shown = {"shuffler": "keys", "analyzer": f"surveys/{survey.id}/keys/analyzer"}
     parties = {"shuffler": survey.shuffler, "analyzer": survey.analyzer}
     found = {}
     with httpx.Client(timeout=_SECONDS, trust_env=False) as client:  # as what is sent later
         for role in ROLES:
-            place = key_list_url(route, role).replace(survey.shuffler.url, url, 1)
+            place = f"{url}/v1/{shown[role]}"
             try:
                 answer = client.get(place)
             except httpx.HTTPError as error:

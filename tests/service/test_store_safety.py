@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
+from factories import DAY
 from service.stores import (
-    DAY,
     HOUR,
     LEASE,
     START,
