@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -14,6 +15,15 @@ from repository import environment
 @pytest.fixture(autouse=True)
 def plans(calibrated_once):
     """Many commands plan, and few of them something else."""
+
+
+@pytest.fixture(autouse=True)
+def same_mask():
+    """What runs in this process must not leave its mask of permissions to other tests."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    yield
+    os.umask(mask)
 
 
 @pytest.fixture

@@ -104,10 +104,6 @@ def test_every_option_reaches_the_accountant(run, options, keywords):
     assert {key: found[key] for key in expected} == expected
 
 
-def test_a_deletion_epsilon_is_refused_by_its_name(run):
-    assert "got --deletion-epsilon -1" in run("amplify --deletion-epsilon -1 --n 100").refusal()
-
-
 def test_deletion(run):
     found = run("amplify --deletion-epsilon 1 --n 1e4 --json").json()
     expected = shoal.amplify(deletion_epsilon=1, n=10_000)
@@ -307,7 +303,6 @@ def test_bounds_do_not_change_what_numbers_give_away(run):
     asked = "amplify --randomizer laplace --local-epsilon 2 --n 1e4 --json"
     wide = run(asked, "--bounds 0,1000").json()["epsilon"]
     assert wide == pytest.approx(run(asked).json()["epsilon"], rel=1e-6)
-    assert "--bounds needs --randomizer" in run("amplify --n 9 --bounds 0,1").refusal()
 
 
 def test_gaussian_noise_is_given_by_its_deviation(run):

@@ -116,13 +116,3 @@ def test_a_plot_is_of_one_question(run, tmp_path, monkeypatch):
     words = "plan --epsilon 1 --n 1e4 --questions q.json --plot plan.svg"
     assert "--plot draws the options of one question" in run(words).refusal()
     assert not (tmp_path / "plan.svg").exists()
-
-
-def test_too_few_people_for_a_protocol_are_told_how_many_it_takes(run):
-    refusal = run("plan --epsilon 0.5 --n 100 --categories 5 --choose sparse").refusal()
-    assert "it takes n >= " in refusal
-
-
-def test_a_sum_that_does_not_fit_its_modulus_is_refused(run):
-    words = "plan --epsilon 1e-3 --n 1e14 --bounds 0,1 --choose split-and-mix"
-    assert "bits" in run(words).refusal()

@@ -93,41 +93,11 @@ def test_local_epsilon(run, local_epsilon, rest):
     assert "epsilon" in said
 
 
-def test_more_precision_than_there_is(run):
-    said = run(FOUR, "--rounds 100 --delta 1e-30").refusal()
-    assert "1e-30 is below" in said
-    assert "Rényi" in said
-
-
-def test_out_of_regime_says_condition_values_and_alternative(run):
-    said = run("amplify --local-epsilon 9 --n 100 --bound fmt21-closed").refusal()
-    assert said.startswith("fmt21-closed needs local_epsilon <= log(n / (16 log(2/delta)))")
-    assert "given local_epsilon=9, n=100, delta=1e-06" in said
-    assert said.endswith("use optimal-clones instead")
-
-
-def test_an_unknown_bound_gets_a_suggestion(run):
-    said = run(FOUR, "--bound fmt21-close").refusal()
-    assert "did you mean fmt21-closed?" in said
-    assert "optimal-clones" in said
-
-
 @pytest.mark.parametrize("name", ["geometric", "gr"])
 def test_an_unknown_randomizer_gets_the_list(run, name):
     said = run(FOUR, "--k 3 --randomizer", name).refusal()
     assert f"one of {', '.join(registry.names())}" in said
     assert ("did you mean grr?" in said) == (name == "gr")
-
-
-def test_an_unknown_command(run):
-    assert "No such command 'amplfy'. Did you mean 'amplify'?" in run("amplfy").refusal()
-
-
-def test_figures_and_demo_refuse_what_they_cannot_do(run, desks, monkeypatch):
-    monkeypatch.chdir(desks["tables"])
-    assert "expected one of epsilon-vs-n" in run("figures --out new --only nonsense").refusal()
-    assert "cannot write to table.txt" in run("figures --out table.txt").refusal()
-    assert "cannot write to" in run("demo --out table.txt/below").refusal()
 
 
 def test_a_bug_is_not_hidden(run, monkeypatch):

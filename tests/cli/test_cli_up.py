@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from types import SimpleNamespace
@@ -140,34 +139,6 @@ def test_missing_scripts_of_the_pages_are_said(monkeypatch, tmp_path):
 
 
 # ------------------------------------------------------------------------- what is refused
-
-
-@pytest.fixture(autouse=True)
-def same_mask():
-    """What runs in this process must not leave its mask of permissions to other tests."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    yield
-    os.umask(mask)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("--json", "--json needs --once"),
-        ("--once", "--once needs --simulate"),
-        ("--simulate 3", "10 <= --simulate"),
-        ("--port -1", "expected --port from 1 to 65534"),
-        ("--port 65535", "the analyzer's is the next"),
-        ("--categories a,b", "--categories needs --question"),
-        ("--question q?", "--question needs --categories"),
-        ("--simulate 20 --once --question q? --categories a", "at least two --categories"),
-        ("--simulate 20 --once --epsilon 0", "expected --epsilon > 0"),
-    ],
-)
-def test_what_makes_no_sense(run, tmp_path, words, told):
-    assert told in run("up", str(tmp_path / "up"), words).refusal()
-    assert not (tmp_path / "up").exists()
 
 
 def test_a_port_that_is_taken_is_one_line_and_leaves_nothing(run, tmp_path):
