@@ -30,8 +30,12 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import ShoalError
 from shoal.explain.text import finite, plain, up
 from shoal.intervals.estimates import Estimate, MeanEstimate
+from shoal.planning.plans import Task
+from shoal.planning.schemes import Whole
+from shoal.questions.settled import settle
+from shoal.questions.terms import EVERYBODY
 from shoal.results.groups import GroupedResult
-from shoal.results.result import ColumnResult, Result, harmless, in_table
+from shoal.results.result import ColumnResult, Result, harmless, in_table, result_of
 from shoal.sealing import SurveyId
 from shoal.service.analyzer import tables
 from shoal.service.analyzer.collection import Collection, Collections, Held, Opened, Refused
@@ -85,19 +89,12 @@ _NO_ESTIMATES: Document = dict.fromkeys(("estimates", "mean", "bias_bound"))
 
 
 def column(question: Item, counts: Counts, guarantee: Guarantee) -> ColumnResult:
-    """What counts say under a guarantee, as a result like any other."""
-    fields: dict[str, Any] = {
-        "column": question.text,
-        "labels": question.labels,
-        "estimate": estimated(question, counts),
-        "randomizer": question.device,
-        "guarantee": guarantee,
-        "n": counts.n,
-    }
-    if not question.groups:
-        return ColumnResult(**fields)
-    by, groups, answers = question.by, question.groups, question.answers
-    return GroupedResult(by=by, group_labels=groups, answers=answers, **fields)
+    """What counts say under a guarantee, as of a table, with the question as people read it."""
+    settled = settle(question.question, n=counts.n)
+    scheme = Whole((settled.domain,))
+    task = Task(settled, scheme, (question.device,), (), guarantee, EVERYBODY)
+    result = replace(result_of(task, (counts,)), column=question.text, notes=())
+    return replace(result, by=question.by) if question.groups else result
 
 
 def spoken(result: ColumnResult, question: Item) -> ColumnResult:
