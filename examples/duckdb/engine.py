@@ -58,7 +58,7 @@ class DuckTable(engine.Engine):
         rows = self.relation.aggregate(f"{values}, COUNT(*)", values)  # the count comes last
         rows = rows.limit((kinds.MOST_LABELS + 2) * len(names)) if few else rows
         table = rows.to_arrow_table()
-        groups = pl.DataFrame(table.select(range(len(names))))
+        groups = expressions.in_utc(pl.DataFrame(table.select(range(len(names)))))
         times = pl.Series(table.column(len(names)).to_numpy())
         labels = groups.select(expressions.label(column, groups.schema)).to_series()
         if self.only is not None:
@@ -115,7 +115,7 @@ class DuckTable(engine.Engine):
         by = self.only[:1] if self.only else ()
         columns = ", ".join(map(quoted, dict.fromkeys((*names, *by))))
         for batch in self.relation.project(columns).to_arrow_reader(local.CHUNK):
-            part = local.Local(pl.DataFrame(batch).lazy())
+            part = local.Local(expressions.in_utc(pl.DataFrame(batch)).lazy())
             yield part.where(*self.only) if self.only else part
 
 

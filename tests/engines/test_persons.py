@@ -169,12 +169,6 @@ def test_a_plan_for_one_report_is_weaker_for_several():
     assert weaker.warnings
 
 
-@pytest.mark.parametrize("reports", [0, 1.5, -1, 1001, True])
-def test_how_many_reports_of_one_person(reports):
-    with pytest.raises(shoal.InvalidArgumentError, match="a whole number from 1 to 1,000"):
-        shoal.Person("user", reports=reports)
-
-
 TWICE = shoal.Person("user", reports=2)
 NUMBERS = ROWS.with_columns(age=pl.Series([3.0, 4, 5, 6, 7, 8, 9]))
 

@@ -256,6 +256,11 @@ REFUSED = {
     "one end": (lambda: Scale("c", 1, 5, ends=["low"]), "two names, of the lower end"),
     "text for ends": (lambda: Scale("c", 1, 5, ends="lo"), "two names, of the lower end"),
     "bounds backwards": (lambda: Number("c", 1, 0), "two finite numbers with low < high"),
+    "equal bounds": (lambda: Number("c", 1, 1), "two finite numbers with low < high"),
+    "no bounds at all": (
+        lambda: Number("c", 0, float("nan")),
+        "two finite numbers with low < high",
+    ),
     "endless bounds": (lambda: Number("c", 0, float("inf")), "two finite numbers with low < high"),
     "bounds of text": (lambda: Number("c", "a", "b"), "two finite numbers with low < high"),
     "no bound": (lambda: Number("c", None, 1), "two finite numbers with low < high"),

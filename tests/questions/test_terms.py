@@ -65,6 +65,7 @@ def test_who_chooses_a_mechanism_allows_its_messages_unless_a_number_is_given(li
         (lambda: Limits(messages=0.5), "messages >= 1: everybody sends at least one message"),
         (lambda: Limits(messages=math.nan), "messages >= 1"),
         (lambda: Person("id", 0), "a whole number from 1 to 1,000, got reports=0"),
+        (lambda: Person("id", -1), "a whole number from 1 to 1,000"),
         (lambda: Person("id", 1001), "a whole number from 1 to 1,000"),
         (lambda: Person("id", 1.5), "a whole number from 1 to 1,000"),
         (lambda: Person("id", True), "a whole number from 1 to 1,000"),  # noqa: FBT003

@@ -250,3 +250,17 @@ def as_number(column: str, kinds: Kinds) -> pl.Expr:
     elif not kind.is_numeric():
         raise InvalidArgumentError("column", column, f"a column of numbers (not of {kind})")
     return value.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def in_utc(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of an engine with a time zone of its own: instants, also within lists, in UTC."""
+    kinds = {name: _unzoned(kind) for name, kind in rows.schema.items()}
+    return rows.cast({name: kind for name, kind in kinds.items() if kind != rows.schema[name]})
+
+
+def _unzoned(kind: pl.DataType) -> pl.DataType:
+    import polars as pl
+
+    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+        return pl.Datetime(kind.time_unit, "UTC")
+    return pl.List(_unzoned(cast("pl.DataType", kind.inner))) if isinstance(kind, pl.List) else kind

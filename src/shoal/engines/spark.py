@@ -287,21 +287,10 @@ def _lacking(name: str, kind: pl.DataType) -> Any:  # noqa: ANN401 - a column of
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:
-    """Rows as Polars has them. An instant has no time zone: that of the session is left out."""
+    """Rows as Polars has them."""
     import polars as pl
 
-    frame = pl.DataFrame(table)
-    kinds = {name: _unzoned(kind) for name, kind in frame.schema.items()}
-    return frame.cast({name: kind for name, kind in kinds.items() if kind != frame.schema[name]})
-
-
-def _unzoned(kind: pl.DataType) -> pl.DataType:
-    """The same, also within lists, with instants in UTC."""
-    import polars as pl
-
-    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
-        return pl.Datetime(kind.time_unit, "UTC")
-    return pl.List(_unzoned(cast("pl.DataType", kind.inner))) if isinstance(kind, pl.List) else kind
+    return expressions.in_utc(pl.DataFrame(table))
 
 
 def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # noqa: ANN401
