@@ -112,7 +112,7 @@ def printed() -> set[str]:
         for value in _given(node)
         for text in module.strings(value)
     }
-    titles = {entry.title for entry in catalog.certified()}
+    titles = {entry.title for entry in catalog.ENTRIES.values() if entry.certified}
     return {name for name in found | titles if re.search(r"\w", name)}
 
 

@@ -553,10 +553,6 @@ class Traffic:
         fractions = np.minimum(self._conditional(epsilon) / alone, 1.0)
         return alone * mean_bound(float(fractions.mean()), fractions.size, failure)
 
-    def estimate(self, epsilon: float) -> float:
-        """The average over the runs: not a bound."""
-        return float(np.minimum(self._conditional(epsilon), self._alone(epsilon)).mean())
-
     def epsilon(self, delta: float) -> float:
         """The smallest ε certified at this δ, the simulation's failure included; at most ε0."""
         checks.open_probability(delta=delta)

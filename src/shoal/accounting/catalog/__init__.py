@@ -50,13 +50,6 @@ class Status(enum.Enum):
     """Not a bound at all."""
 
 
-class Kind(enum.Enum):
-    """The native form of a theorem."""
-
-    EPSILON_DELTA = "(epsilon, delta)"
-    RENYI = "Rényi"
-
-
 @dataclass(frozen=True)
 class Citation:
     """Where a theorem is published."""
@@ -125,12 +118,6 @@ class Entry:
     regime: str = "none: any n >= 1"
     scope: str = ANY
     status: Status = Status.PROVED
-    kind: Kind = Kind.EPSILON_DELTA
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether each randomizer may depend on the earlier reports."""
-        return "adaptive" in self.scope
 
     @property
     def certified(self) -> bool:
@@ -202,8 +189,3 @@ def get(name: str) -> Entry:
         return ENTRIES[name]
     hint = checks.similar(str(name), ENTRIES)
     raise InvalidArgumentError("bound", name, f"bound to be one of {', '.join(ENTRIES)}{hint}")
-
-
-def certified() -> tuple[Entry, ...]:
-    """Return the entries whose numbers may be used as guarantees."""
-    return tuple(entry for entry in ENTRIES.values() if entry.certified)

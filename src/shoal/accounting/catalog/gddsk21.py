@@ -28,7 +28,7 @@ from scipy.special import gammaln, logsumexp
 
 from shoal import checks
 from shoal.accounting.atoms import Array
-from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Kind, Query
+from shoal.accounting.catalog import OPTIMAL_CLONES, Citation, Entry, Query
 from shoal.errors import OutOfRegimeError
 
 LARGEST_ORDER = 2**17
@@ -88,7 +88,6 @@ _PAPER = Citation(
     _PAPER,
     regime="an order at which its Rényi bound converts to an epsilon below local_epsilon",
     scope="one fixed ε0-DP randomizer for all users",
-    kind=Kind.RENYI,
 )
 def converted(query: Query) -> float | None:
     """The smallest ε that the Rényi bound converts to."""
