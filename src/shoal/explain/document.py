@@ -59,7 +59,7 @@ class Document:
         Everything is inside one element in which the page's own rules are reset (``all: initial``)
         and whose rules are inline: nothing of it reaches the page around it.
         """
-        from shoal.explain.rendering import environment, render
+        from shoal.explain.text import environment, render
 
         return render(environment(), "document.html", document=self)
 

@@ -1,4 +1,4 @@
-"""Numbers, estimates, times and plurals as they are shown.
+"""Numbers, estimates, times and plurals as they are shown, and the pages they stand on.
 
 Bounds are rounded outwards, an upper bound up (:func:`up`) and a lower bound down (:func:`down`),
 every ε and ε0 to the same digits wherever it is shown; estimates to the digits of their error.
@@ -12,6 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 DIGITS = 5
 _NO_LIMIT = 500.0
@@ -243,3 +249,45 @@ class Item:
     def cells(self) -> tuple[str, str]:
         """The value and its interval."""
         return self.shown(self.value), f"{self.shown(self.low)} to {self.shown(self.high)}"
+
+
+# ----------------------------------------------------------------------------- pages from templates
+
+_BETWEEN_TAGS = re.compile(r">\s*\n\s*<")
+
+
+@cache
+def environment(*directories: Path) -> Environment:
+    """Where templates are looked for: in these directories, then in this one.
+
+    Values are escaped in HTML, and a missing value is an error.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    made = Environment(
+        loader=FileSystemLoader([*directories, Path(__file__).parent]),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        # Labels come from data and from strangers: none turns the page around, or hides in it.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    made.filters |= {
+        "at": "{:.3f}%".format,  # a place on an axis, for an attribute
+        "count": "{:,}".format,
+        "finite": lambda epsilon: up(epsilon) if math.isfinite(epsilon) else "none",
+        "measured": measured,
+        "moment": moment,
+        "number": number,
+        "plain": plain,
+        "up": up,
+        "whole": whole,
+    }
+    return made
+
+
+def render(made: Environment, template: str, **values: object) -> str:
+    """A page; line breaks between tags are for the readers of the template, and go."""
+    return _BETWEEN_TAGS.sub("><", made.get_template(template).render(values))

@@ -59,27 +59,29 @@ def items(
     if not labels:
         return []
     low, high = estimate.interval(LEVEL)
+    unit, scale = "", 1.0
     if isinstance(estimate, VectorEstimate):
         values, totals = estimate.mean, estimate.sum
         places, significant = np.arange(values.size), np.full(values.size, fill_value=True)
     else:
+        unit, scale = " %", 100.0
         values, totals = estimate.frequencies, estimate.counts
         places = np.argsort(-values, kind="stable") if order is None else np.array(order)
         significant = values >= estimate.noise_floor(LEVEL)
-    made = [
+    return [
         Item(
             label=labels[i],
-            value=float(values[i]),
-            low=float(low[i]),
-            high=float(high[i]),
+            value=scale * float(values[i]),
+            low=scale * float(low[i]),
+            high=scale * float(high[i]),
             total=float(totals[i]),
             significant=bool(significant[i]),
-            truth=None if truth is None else float(truth[i]),
+            truth=None if truth is None else scale * float(truth[i]),
             error=float(estimate.standard_errors[i]),
+            unit=unit,
         )
         for i in places.tolist()
     ]
-    return made if isinstance(estimate, VectorEstimate) else [item.percent for item in made]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,18 @@ from shoal.accounting.guarantee import Guarantee
 from shoal.errors import InvalidArgumentError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
-from shoal.explain.rendering import environment, render
-from shoal.explain.text import Item, down, factor, finite, plain, plural, up, visible
+from shoal.explain.text import (
+    Item,
+    down,
+    environment,
+    factor,
+    finite,
+    plain,
+    plural,
+    render,
+    up,
+    visible,
+)
 from shoal.explain.views import Tabular
 from shoal.intervals.estimates import AnyEstimate, Estimate, MeanEstimate
 from shoal.mechanisms.base import Device
@@ -335,7 +345,7 @@ def result_of(task: Task, counts: Sequence[Counts], truth: Array | None = None) 
     groups, answers, edges = settled.groups, settled.answers, settled.edges
     ways = (note for note in (scheme.note, task.plan and task.plan.note) if note)
     fields: dict[str, Any] = {
-        "column": settled.name,
+        "column": settled.question.name,
         "labels": settled.labels,
         "estimate": scheme.estimate(task.devices, counts),
         "randomizer": task.devices[0],
@@ -364,7 +374,8 @@ def result_of(task: Task, counts: Sequence[Counts], truth: Array | None = None) 
         quantiles = getattr(settled.question, "quantiles", ())
         fields |= {"bins": edges, "quantiles": quantiles, "ranges": settled.ranges}
     result = ColumnResult(**fields)
-    doubts, coding = result.doubts(), cast("Members", settled.coding)
+    doubts = result.doubts() if edges is not None or settled.scores else []
+    coding = cast("Members", settled.coding)
     several = getattr(coding, "several", False)
     if several and not any(each.significant for each in result.items()):
         what = f"does {result.column} hold lists, or text with {coding.separator!r} between?"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from shoal.explain import rendering
-from shoal.explain.text import duration
+from shoal.explain.text import duration, environment, render
 from shoal.results.charts import counted
 from shoal.results.result import TEMPLATES, sentences
 from shoal.service.analyzer.decode import REASONS
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 @cache
 def templates() -> Environment:
     """All templates of pages, with what they call."""
-    made = rendering.environment(Path(__file__).parent / "templates", TEMPLATES)
+    made = environment(Path(__file__).parent / "templates", TEMPLATES)
     made.globals |= {
         "FILES": FILES,
         "NOT_BUILT": assets.NOT_BUILT,
@@ -66,7 +65,7 @@ def page(
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
-    text = rendering.render(templates(), template, **values)
+    text = render(templates(), template, **values)
     return HTMLResponse(text, status, {**always, **(headers or {})})
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.explain.document import Document, Row, Table
-from shoal.explain.rendering import environment
-from shoal.explain.text import duration, moment
+from shoal.explain.text import duration, environment, moment
 from shoal.service.keyring.key_list import DAY, HOUR, KeyInfo, KeyState
 from shoal.service.keyring.keys import Keyring, Rotation
 from shoal.service.keyring.rotation import CACHE_SECONDS, NUMBERS

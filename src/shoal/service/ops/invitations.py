@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shoal import checks
 from shoal.errors import InvalidArgumentError, MissingExtraError, RefusedError
-from shoal.explain.rendering import environment, render
+from shoal.explain.text import environment, render
 from shoal.sealing import MalformedError, Plain, SurveyId, canonical
 from shoal.service.admission import Invitation
 from shoal.service.survey import Survey

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from shoal.explain.document import Document
-from shoal.explain.rendering import environment
-from shoal.explain.text import duration, finite, moment, plain, up
+from shoal.explain.text import duration, environment, finite, moment, plain, up
 from shoal.mechanisms.base import Device
 from shoal.service.survey.design import expected_error, tells_nothing
 from shoal.service.survey.document import Survey

@@ -13,8 +13,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from shoal.explain.document import Document
-from shoal.explain.rendering import environment
-from shoal.explain.text import down, factor, plain, up
+from shoal.explain.text import down, environment, factor, plain, up
 from shoal.service.survey.document import Survey
 from shoal.service.survey.items import Item, labels
 from shoal.service.survey.promise import if_made_up
