@@ -22,8 +22,6 @@ from shoal.accounting.noise.near_central import (
     near_central_calibration,
     near_central_delta,
 )
-from shoal.accounting.noise.near_central_histogram import CountLaw
-from shoal.intervals.laws import Difference
 from shoal.mechanisms.counts import NearCentralCount, NearCentralSum
 from shoal.mechanisms.shares import RareCount
 from shoal.values import Counts, Envelopes
@@ -390,17 +388,3 @@ def test_probabilities_are_those_of_the_law():
     assert law.mean == pytest.approx(3.0)
     with pytest.raises(shoal.InvalidArgumentError, match="likely counts"):
         NegativeBinomial.of_mean(1e9, shape=1.0).probabilities()
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.9, 3.0])
-@pytest.mark.parametrize("times", [0.3, 1.0, 2.5])
-def test_limits_are_the_least_that_cover(rate, times):
-    difference = Difference(CountLaw.geometric(rate).times(times))
-    size = 3000
-    pmf = negative_binomial(times, times / math.expm1(rate), size)
-    law = np.convolve(pmf, pmf[::-1])
-    assert difference.variance == pytest.approx(law @ (np.arange(law.size) - size + 1) ** 2)
-    for level in (0.5, 0.9, 0.95, 0.999):
-        limit = difference.quantile((1 - level) / 2)
-        within = [law[size - 1 - t : size + t].sum() if t >= 0 else 0.0 for t in (limit - 1, limit)]
-        assert within[0] < level <= within[1] + 1e-12

@@ -18,7 +18,7 @@ from peers_kit import free_sealing
 from service_site import START, Analyzer, Batchwise, DirectSource, Shuffler, live, sealed_apart
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.grid import Duchi
-from shoal.mechanisms.registry import protocol
+from shoal.mechanisms.registry import by_name
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.questions.kinds import Choice
 from shoal.sealing import KeyPair, MalformedError, NotOpenableError, canonical
@@ -264,7 +264,7 @@ def test_from_sealed_reports_to_one_result(
     second = RandomizedResponse(k=2, epsilon=1.0)
     if kind == "sqlite":  # hundreds of slots each, which are not sealed for real as the others are
         free_sealing(monkeypatch)
-        second = protocol("near-central").calibrated(n=50, epsilon=2.0, delta=1e-6)
+        second = by_name("near-central").calibrated(n=50, epsilon=2.0, delta=1e-6)
     devices = (TWICE[0], second)
     shuffler = Shuffler.alone(
         tmp_path / "shuffler",

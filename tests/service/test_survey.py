@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from factories import ANALYZER, BATCHES, NAMES, SHUFFLER, early, example, mechanism
 from shoal.errors import InvalidArgumentError, UnreachableTargetError
-from shoal.mechanisms.registry import by_name, protocol
+from shoal.mechanisms.registry import by_name
 from shoal.mechanisms.response import RandomizedResponse
 from shoal.mechanisms.vectors import PrivUnit
 from shoal.sealing import MalformedError, canonical
@@ -81,7 +81,7 @@ def test_there_is_a_survey_for_every_mechanism(name):
 
 
 def test_a_report_that_does_not_fit_is_refused_with_what_would():
-    calibrated = protocol("near-central-sum").calibrated
+    calibrated = by_name("near-central-sum").calibrated
     many = calibrated(low=0.0, high=10.0, n=1000, epsilon=2.0, delta=1e-6)
     with pytest.raises(InvalidArgumentError, match="at most 1213 messages of a person, sealed"):
         example(many)

@@ -115,10 +115,9 @@ def line(name: str) -> Line:
 
 def by_name(name: str) -> Any:  # noqa: ANN401 - a class of mechanisms, which take what they take
     """The class of a mechanism, or an error that lists the names."""
-    if name not in LINES:
-        raise unknown(name, LINES)
-    home = importlib.import_module(f"shoal.mechanisms.{LINES[name].module}")
-    return getattr(home, LINES[name].attribute)
+    known = line(name)
+    home = importlib.import_module(f"shoal.mechanisms.{known.module}")
+    return getattr(home, known.attribute)
 
 
 def unknown(name: str, names: Iterable[str]) -> InvalidArgumentError:
@@ -197,14 +196,6 @@ def named(name: str, epsilon: float, domain: Domain) -> Device:
     checks.refuse(name not in fitting_names, expected, mechanism=name)
     made: Device = by_name(name).fitting(domain, epsilon=epsilon)
     return made
-
-
-def protocol(name: str) -> Any:  # noqa: ANN401 - a class, as of by_name
-    """The class of a mechanism with several messages, or an error that lists the names."""
-    several = names(several=True)
-    if name not in several:
-        raise unknown(name, several)
-    return by_name(name)
 
 
 def calibration(name: str) -> Callable[..., Device]:
