@@ -462,9 +462,8 @@ def _least(tasks: Sequence[Task], delta: float) -> float:
 def find(table: Engine, asked: tuple[Question, ...], terms: Terms, bits: Randomness) -> Found:
     """The frequent names of groups that nobody listed, each column of them once."""
     wanted: dict[str, int] = {}
-    for each in asked:
-        groups = each.groups
-        if groups is not None and groups.longest is not None:
+    for groups in (each.groups for each in asked):
+        if groups and groups.longest:
             wanted[groups.column] = max(groups.longest, wanted.get(groups.column, 1))
     expected = (
         "epsilon (a part of it pays for what is found), and one report per person, with Find()"
@@ -474,14 +473,13 @@ def find(table: Engine, asked: tuple[Question, ...], terms: Terms, bits: Randomn
     column, part = next(iter(wanted)), _FINDING / len(wanted)
     delta = terms.delta or default_delta(table.size(Lookup(column, ()))[0])
     epsilon = cast("float", terms.epsilon)
-    hitters = tuple(
-        _found_groups(table, by, length, (part * epsilon, part * delta), terms.crowd, bits)
-        for by, length in wanted.items()
-    )
+    target = {"epsilon": part * epsilon, "delta": part * delta, "crowd": terms.crowd}
+    texts = (Text(by, length=length) for by, length in wanted.items())
+    hitters = tuple(_found_groups(table, text, **target, randomness=bits) for text in texts)
     names = {each.column: tuple(item.label for item in each.items) for each in hitters}
     questions = tuple(
         replace(each, groups=replace(each.groups, labels=names[each.groups.column]))
-        if each.groups is not None and each.groups.longest is not None
+        if each.groups and each.groups.longest
         else each
         for each in asked
     )
@@ -491,32 +489,22 @@ def find(table: Engine, asked: tuple[Question, ...], terms: Terms, bits: Randomn
     return Found(questions, left, hitters, tuple(wanted.values()))
 
 
-def _found_groups(
-    table: Engine,
-    by: str,
-    length: int,
-    cost: tuple[float, float],
-    crowd: Crowd,
-    bits: Randomness,
-) -> OpenResult:
+def _found_groups(table: Engine, asked: Text, **terms: Any) -> OpenResult:  # noqa: ANN401
     """The frequent names of a column, by an open question."""
     from shoal.open_answers import EMPTY, heavy_hitters
 
-    epsilon, delta = cost
-    asked = Text(by, length=length)
-    more: dict[str, Any] = {"top": MOST_PUBLIC, "crowd": crowd, "randomness": bits}
     try:
-        hitters = heavy_hitters(table, asked, epsilon=epsilon, delta=delta, **more)
+        hitters = heavy_hitters(table, asked, top=MOST_PUBLIC, **terms)
     except UnreachableTargetError as error:
         raise UnreachableTargetError(
-            f"frequent names in {by} at epsilon {plain(epsilon)}",
+            f"frequent names in {asked.name} at epsilon {plain(terms['epsilon'])}",
             error.reason,
             "give a public list (groups, --groups), or shorter names (Find(length=…), --length)",
         ) from error
     added = {EMPTY, NONE, OTHER}  # for whoever has no name, or another
     named = tuple(item for item in hitters.items if item.label not in added)
     expected = "names that stand out from the noise (give a public list: groups, --groups)"
-    checks.refuse(not named, expected, by=by)
+    checks.refuse(not named, expected, by=asked.name)
     return replace(hitters, items=named)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from shoal.questions.domains import Ball
 from shoal.questions.settled import Coding
 from shoal.randomness import Randomness
 from shoal.values import Array, Counts
-
-if TYPE_CHECKING:
-    Bounded = Any  # a coding with bounds, a norm, or a limit of labels
 
 Progress = Callable[[int, int], None]
 _MOST_BITS = 1 << 25  # of messages made at once: long messages come in smaller pieces
@@ -134,7 +131,7 @@ class Counting:
         return total
 
 
-def bounded(coding: Bounded, values: Any, bits: Randomness) -> Any:  # noqa: ANN401 - as they are
+def bounded(coding: Any, values: Any, bits: Randomness) -> Any:  # noqa: ANN401 - as they are
     """Values within the bounds, no longer than the norm, or of so many labels at most."""
     if coding.several:
         return drawn(values, len(coding.labels), coding.most, bits)
@@ -147,7 +144,7 @@ def bounded(coding: Bounded, values: Any, bits: Randomness) -> Any:  # noqa: ANN
     return values
 
 
-def totals(coding: Bounded, values: Any) -> Array:  # noqa: ANN401
+def totals(coding: Any, values: Any) -> Array:  # noqa: ANN401 - as they are
     """True totals of a chunk: a person's answer, or number, adds to them.
 
     Of numbers and vectors as they are: what cutting them costs has to show. Infinite numbers,
