@@ -124,15 +124,12 @@ class Access:
             return scope
         if self.analyzer.public_results:
             return None
-        if scope is None:
-            raise NotAuthorizedError
-        raise NotAuthorizedError(scope.label)
+        raise NotAuthorizedError(None if scope is None else scope.label)
 
     def may_list(self, scope: TokenScope | None, survey: SurveyId) -> bool:
         """Whether a survey is on the list of those that they may see."""
-        return self.analyzer.public_results or (
-            scope is not None and scope.survey in {None, survey}
-        )
+        own = scope is not None and scope.survey in {None, survey}
+        return self.analyzer.public_results or own
 
     async def login_page(self, request: Request) -> Response:
         """The form."""

@@ -100,15 +100,15 @@ class Handlers(requests.PartyHandlers):
         """As they were made for somebody before, unless there are others by now."""
         results = self.store.results
         version = results.version(name)  # before: what comes meanwhile is asked for again
-        if wanted != CSV:
-            body = self.cache.get(
-                name, wanted, version, lambda: written(results.survey(name).to_dict())
-            )
-            return Response(body, media_type=JSON, headers=requests.NOT_KEPT)
-        body = self.cache.get(name, wanted, version, lambda: results.survey(name).to_csv().encode())
-        file = f'attachment; filename="{str(name)[:16]}.csv"'
-        headers = {**requests.NOT_KEPT, "Content-Disposition": file}
-        return Response(body, media_type=f"{CSV}; charset=utf-8", headers=headers)
+        make = {
+            JSON: lambda: written(results.survey(name).to_dict()),
+            CSV: lambda: results.survey(name).to_csv().encode(),
+        }
+        body, headers = self.cache.get(name, wanted, version, make[wanted]), requests.NOT_KEPT
+        if wanted == CSV:
+            file = f'attachment; filename="{str(name)[:16]}.csv"'
+            headers = {**headers, "Content-Disposition": file}
+        return Response(body, media_type=wanted, headers=headers)
 
     async def result(self, request: Request) -> Response:
         """The result of one batch, as it was published."""

@@ -72,13 +72,9 @@ PUBLISHED, WITHHELD = "published", "withheld"
 # Columns of tables: of answers, of numbers, and what those of answers by groups have more.
 ANSWERS = ("answer", "fraction", "low", "high", "standard_error", "count")
 NUMBERS = ("mean", "low", "high", "standard_error", "sum")
-GROUPED = tuple(
-    f"{name}{end}"
-    for name, ends in (
-        ("fraction_of_group", ("", "_low", "_high")),
-        ("group", ("_count", "_low", "_high")),
-    )
-    for end in ends
+GROUPED = (
+    *(f"fraction_of_group{end}" for end in ("", "_low", "_high")),
+    *("group_count", "group_low", "group_high"),
 )
 _RELEASED = "released by the operator despite"
 _NAMED = 5  # batches in a sentence
