@@ -403,8 +403,16 @@ class Stated:
         """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            told = present(stored)
+            told = _told(stored)
             return Stated(**_parts(told), **{name: told[name] for name in _NUMBERS})
+
+
+def _told(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a document says; one of an earlier version in the words of the present one."""
+    if stored["version"] != VERSION:
+        return present(stored)
+    checks.count(0, dishonest=stored["admission"]["dishonest"])  # people, and no fraction
+    return stored
 
 
 def _parts(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -657,14 +665,15 @@ class Survey(Stated):
         """The survey that these bytes are; what does not follow from itself is refused."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            told = present(stored)
+            told = _told(stored)
             survey = cls(**_parts(told), **{name: told[name] for name in _PLAIN})
-            again = survey.to_bytes() == canonical(told)
+            written = survey.to_bytes()
+            again = written == canonical(told)
         if not again:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
             expected = f"a survey of a version from 1 to {VERSION} and nothing more"
             raise MalformedError("the survey", expected)
-        if stored["version"] != VERSION:
+        if written != data:
             object.__setattr__(survey, "_original", data)
         return survey
 

@@ -27,15 +27,13 @@ _ASKED = ("question", "answers", "by", "groups", "mechanism", "sampler", "messag
 def present(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The document in the present version; what is not known stays in it, and is refused there."""
     told, version = {**stored}, checks.count(version=stored["version"])
-    if version > 1:
-        checks.count(0, dishonest=told["admission"]["dishonest"])  # people, and no fraction
-    if version == VERSION:
-        return told
     several = "questions" in told
     latest = several or "groups" in told
     known = (3,) if latest else (1, 2)
     checks.refuse(version not in known, f"a version up to {VERSION}", version=version)
-    if version == 1:
+    if version > 1:
+        checks.count(0, dishonest=told["admission"]["dishonest"])  # people, and no fraction
+    else:
         checks.refuse("admission" in told, "no admission beside a fraction", version=version)
         checks.closed_probability(dishonest=told["dishonest"])
         told["admission"] = {"kind": "open", "dishonest": told.pop("dishonest")}
