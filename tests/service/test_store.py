@@ -5,6 +5,7 @@ The reports are made up: the store never opens any.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -41,22 +43,27 @@ from service_site import at_once
 from shoal.errors import InvalidArgumentError, RefusedError
 from shoal.sealing import MalformedError, SurveyId
 from shoal.service import failpoints
+from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchFile
-from shoal.service.clock import ManualClock
-from shoal.service.db import Database
+from shoal.service.clock import GracePeriod, ManualClock
+from shoal.service.db import Database, files
 from shoal.service.db import tables as common
+from shoal.service.db.database import FILE, StoreId
+from shoal.service.db.dialect import lock_number
 from shoal.service.errors import (
     ConflictError,
     LeaseLostError,
     MissingFileError,
     NotAuthorizedError,
     NotReadyError,
+    StoreBusyError,
     StoreUnavailableError,
+    StoreVersionError,
     UnknownError,
     UnreadableError,
 )
 from shoal.service.shuffler import tables as schema
-from shoal.service.shuffler.reports import Arrival
+from shoal.service.shuffler.reports import Arrival, Segments
 from shoal.service.shuffler.store import ShufflerStore
 from shoal.service.wire import Wire
 
@@ -65,42 +72,67 @@ SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 
 
+@pytest.fixture
+def database(url):
+    database = Database(url, timeout=60)
+    database.migrate("shuffler")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "shuffler"
+
+
+@pytest.fixture
+def store(database, directory, clock, survey):
+    store = ShufflerStore(database, directory, clock, grace=0)
+    store.surveys.add(survey)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def again(url, directory, clock):
+    """Another process of the same shuffler, or the same one after a restart."""
+    database = Database(url, timeout=60)
+    store = ShufflerStore(database, directory, clock, grace=0)
+    yield store
+    store.close()
+    database.close()
+
+
+@pytest.fixture
+def survey():
+    return make_survey()
+
+
+@pytest.fixture
+def opened(database, directory, clock):
+    """The store that is there, as a process that begins finds it; with another database, maybe."""
+
+    def one(other=None, **options):
+        return ShufflerStore(other or database, directory, clock, **{"grace": 0} | options)
+
+    return one
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A database that got its tables by itself, because somebody mistyped an address."""
+    database = Database(f"sqlite:///{tmp_path / 'other.sqlite'}")
+    database.migrate("shuffler")
+    yield database
+    database.close()
+
+
 class TestStore:
-    @pytest.fixture
-    def database(self, url):
-        database = Database(url, timeout=60)
-        database.migrate("shuffler")
-        yield database
-        database.close()
-
-    @pytest.fixture
-    def clock(self):
-        return ManualClock(START)
-
-    @pytest.fixture
-    def directory(self, tmp_path):
-        return tmp_path / "shuffler"
-
-    @pytest.fixture
-    def store(self, database, directory, clock, survey):
-        store = ShufflerStore(database, directory, clock, grace=0)
-        store.surveys.add(survey)
-        yield store
-        store.close()
-
-    @pytest.fixture
-    def again(self, url, directory, clock):
-        """Another process of the same shuffler, or the same one after a restart."""
-        database = Database(url, timeout=60)
-        store = ShufflerStore(database, directory, clock, grace=0)
-        yield store
-        store.close()
-        database.close()
-
-    @pytest.fixture
-    def survey(self):
-        return make_survey()
-
     # Surveys
 
     def test_a_survey_is_added_once_and_found(self, store, again, survey):
@@ -1006,3 +1038,328 @@ class TestStore:
             postgres_server.ensure_postgres_running()
         assert rows_of(database, schema.waiting_tags) == 5
         assert send(store, survey, range(10)) == 5
+
+
+class TestSafety:
+    """A wrong database, a missing disk, a clock that is ahead: nothing that counts is deleted."""
+
+    # A database and a directory that belong together
+
+    def test_another_database_is_refused_before_it_deletes_anything(
+        self, store, survey, directory, opened, other
+    ):
+        fill(store, survey, range(15))
+        send(store, survey, range(100, 103))
+        before = [names(directory / name) for name in ("segments", "parts")]
+        for _ in range(2):
+            with pytest.raises(
+                StoreVersionError, match=r"store-id belongs to another.*SHOAL_STORE"
+            ):
+                opened(other)
+        assert [names(directory / name) for name in ("segments", "parts")] == before
+        assert open_all(opened()) == 3
+
+    @SQLITE
+    @pytest.mark.usefixtures("store")
+    def test_another_database_is_refused_when_nothing_is_there_to_delete(self, opened, other):
+        """What comes later would be."""
+        with pytest.raises(StoreVersionError):
+            opened(other)
+
+    def test_a_directory_without_its_disk_is_refused(
+        self, store, survey, directory, opened, tmp_path
+    ):
+        send(store, survey, range(3))
+        directory.rename(tmp_path / "unmounted")
+        directory.mkdir()
+        with pytest.raises(
+            StoreVersionError, match=r"lacks the file store-id of this database.*mounted"
+        ):
+            opened()
+        with pytest.raises(StoreVersionError):
+            store.id.check()
+        assert names(directory) == []
+        directory.rmdir()
+        (tmp_path / "unmounted").rename(directory)
+        store.id.check()
+        assert open_all(opened()) == 3
+
+    @SQLITE
+    def test_a_store_from_before_names_is_told_what_to_do_with_files_that_nobody_needs(
+        self, store, survey, directory, database, opened
+    ):
+        """All was opened and collected, and the last segment is there: no way to tell whose."""
+        send(store, survey, range(3))
+        (directory / FILE).unlink()
+        with database.write() as connection:
+            connection.execute(common.store.update().values(bound=False))
+            connection.execute(schema.extents.delete())
+        with pytest.raises(
+            StoreVersionError, match=r"if it is the right one.* move them elsewhere"
+        ):
+            opened()
+        (directory / "segments").rename(directory.with_name("elsewhere"))
+        assert opened().surveys.all() == [survey]
+
+    @SQLITE
+    def test_a_store_from_before_names_gets_one(
+        self, store, survey, directory, clock, database, opened, other
+    ):
+        """Files and references on both sides, or on neither: they may be each other's."""
+        send(store, survey, range(3))
+        (directory / FILE).unlink()
+        with database.write() as connection:
+            connection.execute(common.store.update().values(bound=False))
+        with pytest.raises(StoreVersionError):
+            opened(other)
+        moved = directory.with_name("empty")
+        with pytest.raises(StoreVersionError):
+            ShufflerStore(database, moved, clock)
+        assert names(moved) == []
+        opened()
+        with database.read() as connection:
+            (row,) = connection.execute(sa.select(common.store)).all()
+        assert (directory / FILE).read_text(encoding="utf-8").strip() == row.id
+        assert row.bound
+
+    @SQLITE
+    def test_a_crash_between_the_two_names_is_made_good(
+        self, store, survey, directory, database, opened
+    ):
+        with database.write() as connection:
+            connection.execute(common.store.update().values(bound=False))
+        send(store, survey, range(3))
+        opened()
+        (directory / FILE).unlink()
+        with pytest.raises(StoreVersionError):
+            opened()
+
+    def test_an_analyzer_has_a_directory_of_its_own(self, tmp_path):
+        databases = [Database(f"sqlite:///{tmp_path / name}.sqlite") for name in ("a", "b")]
+        for database in databases:
+            database.migrate("analyzer")
+        AnalyzerStore(databases[0], tmp_path / "analyzer", lambda: 0)
+        AnalyzerStore(databases[0], tmp_path / "analyzer", lambda: 0)
+        with pytest.raises(StoreVersionError):
+            AnalyzerStore(databases[1], tmp_path / "analyzer", lambda: 0)
+        for database in databases:
+            database.close()
+
+    @SQLITE
+    @pytest.mark.usefixtures("store")
+    def test_a_name_that_cannot_be_read_is_an_unavailable_store(self, directory, database):
+        (directory / FILE).unlink()
+        (directory / FILE).mkdir()
+        with pytest.raises(StoreUnavailableError):
+            StoreId(database, directory).check()
+
+    # What looks useless
+
+    def test_things_are_useless_after_they_looked_so_for_a_while(self):
+        now = SimpleNamespace(seconds=0.0)
+        grace = GracePeriod(10, lambda: now.seconds)
+        assert grace.over({"a"}) == set()
+        now.seconds = 9
+        assert grace.over({"a", "b"}) == set()
+        now.seconds = 10
+        assert grace.over({"a", "b"}) == {"a"}
+        assert grace.over({"b"}) == set()
+        now.seconds = 19
+        assert grace.over({"a", "b"}) == {"b"}  # the other was needed in between
+        with pytest.raises(InvalidArgumentError):
+            GracePeriod(-1)
+
+    @SQLITE
+    def test_files_that_nobody_refers_to_are_kept_for_an_hour(
+        self, store, survey, directory, opened
+    ):
+        """As after a database was restored from a backup."""
+        fill(store, survey, range(5))
+        (directory / "parts" / "nobodys-0").write_bytes(b"x")
+        (directory / "batches" / "nobodys.batch").write_bytes(b"x")
+        careful = opened(grace=HOUR)
+        now = SimpleNamespace(seconds=0.0)
+        for grace in (
+            careful._segments._grace,
+            careful.garbage.parts_grace,
+            careful.garbage.files_grace,
+        ):
+            grace._steady = lambda: now.seconds
+        assert careful.garbage.collect() == 0
+        now.seconds = HOUR - 1
+        assert careful.garbage.collect() == 0
+        now.seconds = HOUR
+        assert careful.garbage.collect() == 3
+        assert len(names(directory / "parts")) == 1
+
+    def test_a_clock_that_was_ahead_for_a_moment_deletes_no_batch(
+        self, store, survey, clock, opened
+    ):
+        fill(store, survey, range(9))
+        careful = opened(grace=HOUR)
+        now = SimpleNamespace(seconds=0.0)
+        careful.batches._hopeless._steady = lambda: now.seconds
+        clock.advance(400 * DAY)
+        assert [step.state for step in careful.batches.advance()] == ["CARRIED"]
+        now.seconds = HOUR / 2
+        assert careful.batches.advance() == []
+        clock.advance(-400 * DAY)
+        assert careful.batches.advance() == []
+        now.seconds = 2 * HOUR
+        clock.advance(400 * DAY)
+        assert careful.batches.advance() == []  # the hour begins again
+        now.seconds = 3 * HOUR
+        assert [step.state for step in careful.batches.advance()] == ["EXPIRED"]
+
+    @SQLITE
+    def test_no_batch_dies_while_the_clock_is_doubted(self, store, survey, clock):
+        fill(store, survey, range(9))
+        clock.now = survey.not_after + DAY
+        assert [step.state for step in store.batches.advance(expire=False)] == ["CARRIED"]
+        assert store.batches.advance(expire=False) == []
+        assert [step.state for step in store.batches.advance()] == ["EXPIRED"]
+
+    # Attempts
+
+    def test_what_is_not_the_reports_fault_does_not_count(self, store, survey, clock):
+        send(store, survey, range(3))
+        for _ in range(3):
+            claim = store.reports.claim(10, LEASE)
+            assert claim.attempts == 0
+            store.reports.recount(claim, -1)
+            store.reports.leases.release(claim.owner)
+        store.reports.recount(store.reports.claim(10, LEASE), -1)
+        assert store.reports.claim(10, LEASE) is None  # the lease goes on
+        clock.advance(LEASE)
+        assert store.reports.claim(10, LEASE).attempts == 0
+        clock.advance(LEASE)
+        assert store.reports.claim(10, LEASE).attempts == 1
+
+    # Tags of what does not open
+
+    def test_the_tags_of_rejected_reports_go(self, store, survey, database):
+        send(store, survey, range(10))
+        send(store, survey, range(10), key=1)
+        claim = store.reports.claim(10, LEASE)
+        rejected = make_reports(survey, range(4))
+        store.reports.finish(claim, {0: records(survey, 6)}, rejected)
+        assert rows_of(database, schema.recent_tags) == 6
+        assert rows_of(database, schema.waiting_tags) == 10
+        assert send(store, survey, range(10), key=claim.key) == 4
+        assert send(store, survey, range(10), key=1 - claim.key) == 0
+        assert states(database) == [("OPEN", 6)]
+
+    # Room
+
+    @SQLITE
+    def test_without_room_nothing_is_taken_in_and_everything_else_goes_on(
+        self, store, survey, opened, monkeypatch
+    ):
+        send(store, survey, range(3))
+        free, now = [10 << 30], [100.0]
+        usage = lambda _: SimpleNamespace(free=free[0])  # noqa: E731
+        monkeypatch.setattr(files, "shutil", SimpleNamespace(disk_usage=usage))
+        monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        store = opened(least_free=1 << 20)
+        assert send(store, survey, [3]) == 1
+        free[0] = 1 << 19
+        assert send(store, survey, [4]) == 1  # looked at once a second
+        now[0] += 1
+        with pytest.raises(StoreUnavailableError, match="too little space"):
+            send(store, survey, [5])
+        assert open_all(store) == 5
+        free[0] = 1 << 20
+        now[0] += 1
+        assert send(store, survey, [5]) == 1
+
+    # Segments
+
+    def test_a_segment_whose_name_was_not_synced_is_not_used(self, tmp_path, monkeypatch):
+        segments = Segments(tmp_path / "segments", ManualClock(START))
+        real, calls = files.sync_directory, []
+
+        def sync(path):
+            calls.append(path)
+            if len(calls) == 1:
+                raise OSError(errno.EIO, "input/output error")
+            real(path)
+
+        monkeypatch.setattr(files, "sync_directory", sync)
+        with pytest.raises(StoreUnavailableError), segments.appending() as append:
+            append([b"never acknowledged"])
+        assert names(tmp_path / "segments") == []
+        with segments.appending() as append:
+            assert segments.read(append([b"x"])) == b"x"
+        assert len(calls) == 2
+        segments.close()
+
+    @POSTGRESQL
+    def test_a_commit_in_flight_keeps_its_segment(self, url, store, survey, directory, clock):
+        """The process that asked for it is dead, and its lock on the file with it."""
+        dead = Segments(directory / "segments", clock)
+        with dead.appending() as append:
+            extent = append([make_reports(survey, range(5))])
+        dead.close()
+        server = Database(url)
+        with server.write() as connection:
+            lock = sa.func.pg_advisory_xact_lock_shared(lock_number(extent.segment))
+            connection.execute(sa.select(lock))
+            assert store.garbage.collect() == 0
+        assert store.garbage.collect() == 1
+        server.close()
+
+    @POSTGRESQL
+    def test_an_intake_holds_the_lock_of_its_segment_until_its_commit(
+        self, url, store, survey, directory, monkeypatch
+    ):
+        other, free = Database(url), []
+
+        def reached(place):
+            if place not in {"intake.after-segment", "afterwards"}:
+                return
+            with other.read() as connection:
+                (segment,) = names(directory / "segments")
+                number = lock_number(segment.removesuffix(".segment"))
+                lock = sa.func.pg_try_advisory_xact_lock(number)
+                free.append(connection.execute(sa.select(lock)).scalar())
+
+        monkeypatch.setattr("shoal.service.failpoints.reached", reached)
+        send(store, survey, range(5))
+        reached("afterwards")
+        assert free == [False, True]
+        other.close()
+
+    # PostgreSQL that is far away
+
+    @POSTGRESQL
+    @pytest.mark.usefixtures("store")
+    def test_a_lock_that_is_not_given_is_told_from_a_database_that_is_gone(
+        self, url, survey, database, opened
+    ):
+        impatient = Database(url, timeout=0.2)
+        with database.write() as connection:
+            connection.execute(sa.text("LOCK TABLE tags"))
+            with pytest.raises(StoreBusyError):
+                send(opened(impatient), survey, range(3))
+        impatient.close()
+
+    @POSTGRESQL
+    def test_connections_notice_that_the_other_side_is_gone(self, url, database):
+        database = Database(url)
+        with database.read() as connection:
+            found = {
+                name: connection.exec_driver_sql(f"SHOW {name}").scalar()
+                for name in (
+                    "idle_in_transaction_session_timeout",
+                    "client_connection_check_interval",
+                    "statement_timeout",
+                )
+            }
+            parameters = connection.connection.driver_connection.info.get_parameters()
+        assert found == {
+            "idle_in_transaction_session_timeout": "1min",
+            "client_connection_check_interval": "5s",
+            "statement_timeout": "0",
+        }
+        assert (parameters["tcp_user_timeout"], parameters["keepalives_idle"]) == ("20000", "20")
+        database.close()
