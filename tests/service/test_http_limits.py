@@ -3,28 +3,22 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import ExitStack
+from ipaddress import ip_network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidArgumentError
+from shoal.service.clock import ManualClock
 from shoal.service.http.limits import Addresses, Bursts, Limits, Room
 from shoal.service.http.problems import ProblemError
 
 HERE, THERE = "203.0.113.7", "203.0.113.8"
 
 
-class Timer:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
 def addresses(**limits):
-    timer = Timer()
+    timer = ManualClock(1000.0)
     return Addresses(Limits(**limits), timer=timer), timer
 
 
@@ -145,69 +139,76 @@ def test_an_ipv6_customer_is_one_network_and_memory_is_bounded():
     assert len(bursts._reports) == 1
 
 
-def test_room_is_given_back_whatever_happens():
-    room = Room(Limits(waiting_bytes=100, waiting_requests=2))
-    with room.entered() as hold:
-        hold(60)
-        with pytest.raises(ProblemError) as caught:
-            hold(41)
-        assert room.share == 0.6
-    assert caught.value.problem.status == 503
-    assert caught.value.problem.retry_after
-    assert room.share == 0
-    with room.entered() as hold, room.entered() as held:
-        hold(60)
-        held(40)
-        assert room.share == 1
-        with pytest.raises(ProblemError), room.entered() as more:
-            more(1)
-    assert room.share == 0
+SENDERS = (
+    *(None, HERE, THERE, "2001:db8::2", "2001:db8:1::1"),
+    *(f"2001:db8:0:{each:x}::1" for each in (*range(6), *range(0x100, 0x106))),  # of one customer
+)
+OURS = {  # for all together, and for one address
+    "bytes": ("waiting_bytes", 40, 3),
+    "requests": ("waiting_requests", 40, 4),
+}
+STEPS = st.tuples(st.integers(0, 40), st.sampled_from(SENDERS), st.sampled_from([0, 1, 2, 3]))
 
 
-def test_nobody_is_remembered_for_an_empty_body():
-    room = Room(Limits())
-    with room.entered((b"an address", b"its network")) as hold:
-        hold(0)
+def networks_of(sender):
+    """Those that a sender is in, each with how many times more it may have than an address."""
+    if sender is None:
+        return {}
+    lengths = zip((32,) if ":" not in sender else (64, 56, 48), (1, 4, 16), strict=False)
+    return {ip_network((sender, length), strict=False): scale for length, scale in lengths}
+
+
+def fits(held, sender, kind, more):
+    """Whether there is room for more, of all together and of each network of a sender's."""
+    _, total, one = OURS[kind]
+    everybody = sum(each[kind] for each in held.values())
+    if everybody + more > total:
+        return "busy"
+    for network, scale in networks_of(sender).items():
+        theirs = sum(each[kind] for each in held.values() if network in networks_of(each["of"]))
+        if theirs + more > min(one * scale, max(one, total // 2)):
+            return "too_many"
+    return None
+
+
+@settings(max_examples=200)
+@given(st.lists(STEPS, max_size=80))
+def test_room_is_for_everybody_and_each_network_has_its_part(steps):
+    """A request counts from its first byte on, and until it ends, whatever happens to it."""
+    total = {name: number for name, number, _ in OURS.values()}
+    limits = Limits(**total, body_bytes=2, address_bytes=3, address_requests=4)
+    room, (buckets, _), held, entered = Room(limits), addresses(), {}, {}
+    with ExitStack() as stack:
+        for number, whoever, length in steps:
+            if number not in entered:
+                context = room.entered(buckets.key(whoever))
+                entered[number] = whoever, stack.enter_context(context)
+            sender, hold = entered[number]
+            before = held.get(number, {"of": sender, "bytes": 0, "requests": 0})
+            first = not before["bytes"]
+            kinds = [fits(held, sender, "bytes", length), fits(held, sender, "requests", first)]
+            wrong = next((kind for kind in ("busy", "too_many") if kind in kinds), None)
+            if not length or wrong is None:
+                hold(length)
+                grown = {"bytes": before["bytes"] + length, "requests": 1}
+                held |= {number: before | grown} if length else {}
+            else:
+                with pytest.raises(ProblemError) as caught:
+                    hold(length)
+                problem = caught.value.problem
+                assert (problem.kind, problem.close) == (wrong, True)
+                assert problem.retry_after
+            full = (sum(each[kind] for each in held.values()) / OURS[kind][1] for kind in OURS)
+            assert room.share == max(full)
+    assert room.share == 0
     assert not room._bytes_of._amounts
     assert not room._requests_of._amounts
 
 
-def test_a_request_counts_from_its_first_byte():
-    room = Room(Limits(waiting_requests=2))
-    with ExitStack() as stack:
-        silent = [stack.enter_context(room.entered()) for _ in range(10)]
-        silent[0](0)
-        assert room.share == 0
-        for hold in silent[:2]:
-            hold(1)
-        with pytest.raises(ProblemError) as caught:
-            silent[2](1)
-        assert caught.value.problem.status == 503
-    with room.entered() as hold:
-        hold(1)
-
-
-def test_one_address_has_its_share_of_the_room():
+def test_an_address_has_another_name_every_day():
     buckets, timer = addresses()
-    here, there = buckets.key(HERE), buckets.key(THERE)
-    room = Room(Limits(address_requests=2))
-    with ExitStack() as stack:
-
-        def began(address):
-            stack.enter_context(room.entered(address))(1)
-
-        for address in (here, here, there, None, None, None):
-            began(address)
-        with pytest.raises(ProblemError) as caught:
-            began(here)
-        assert (caught.value.problem.status, caught.value.problem.close) == (429, True)
-        assert caught.value.problem.retry_after
-        began(there)
-    assert room.share == 0
-    assert not room._requests_of._amounts
-    assert not room._bytes_of._amounts
-    with room.entered(here) as hold:
-        hold(1)
+    here = buckets.key(HERE)
+    assert here not in {None, buckets.key(THERE)}
     timer.now += 86401
     assert buckets.key(HERE) != here
     assert buckets.key("127.0.0.1") is None
@@ -226,46 +227,6 @@ def test_larger_networks_have_more_and_not_without_end():
             buckets.charge(f"2001:db8:0:{third:x}0{last:x}::1", 10)
     assert refused(buckets, "2001:db8:0:900::1", 5) == 1  # the network of 48 bits has 16 a second
     buckets.charge("2001:db8:1::1", 10)
-
-
-def test_networks_have_their_part_of_requests_and_bytes_at_once():
-    buckets, _ = addresses()
-    room = Room(Limits(address_requests=2, waiting_requests=40))
-    with ExitStack() as stack:
-
-        def began(address):
-            stack.enter_context(room.entered(buckets.key(address)))(1)
-
-        for last in range(8):
-            began(f"2001:db8:0:{last % 4:x}::{last:x}")
-        with pytest.raises(ProblemError):
-            began("2001:db8:0:4::1")
-        for last in range(12):
-            began(f"2001:db8:0:1{last // 2:x}00::1")
-        with pytest.raises(ProblemError):  # half of what all together may have
-            began("2001:db8:0:2000::1")
-        began("2001:db8:1::1")
-        began(HERE)
-    assert room.share == 0
-    assert not room._requests_of._amounts
-
-
-def test_bytes_at_once_of_one_address_leave_room_for_others():
-    buckets, _ = addresses()
-    here, there = buckets.key(HERE), buckets.key(THERE)
-    room = Room(Limits(body_bytes=60, address_bytes=100, waiting_bytes=1000))
-    with room.entered(here) as one, room.entered(here) as two, room.entered(there) as three:
-        one(60)
-        two(40)
-        with pytest.raises(ProblemError) as caught:
-            two(1)
-        assert caught.value.problem.status == 429
-        with pytest.raises(ProblemError), room.entered(here) as more:
-            more(1)
-        three(60)
-    assert room.share == 0
-    assert not room._bytes_of._amounts
-    assert not room._requests_of._amounts
 
 
 def test_this_machine_is_limited_if_it_is_said():
