@@ -264,12 +264,8 @@ class PrivacyProfile(Curve):
         if epsilon >= self.local_epsilon:
             return 0.0
         enclose = partial(integral.enclose, n=self.n, epsilon=epsilon, tolerance=tolerance)
-
-        def reached(law: BlanketLaw) -> float:
-            return max(enclose(pair).upper for pair in law.pairs)
-
         if math.isfinite(self.local_epsilon):
-            return reached(self.law)
+            return max(enclose(pair).upper for pair in self.law.pairs)
         best = 1.0
         if self.law.claim.gaussian is not None:
             from shoal.accounting import gaussian
@@ -280,7 +276,7 @@ class PrivacyProfile(Curve):
         # answer says which these are. One next to the edge of a rung belongs to both rungs.
         tried = set[BlanketLaw]()
         while laws := {_trimmed(self.law, _rung(best * near)) for near in _NEAR} - tried:
-            best = min(best, *map(reached, laws))
+            best = min(best, *(max(enclose(pair).upper for pair in law.pairs) for law in laws))
             tried |= laws
         return best
 
