@@ -14,7 +14,6 @@ import shoal
 from protocol_contract import crowd_law, divergence
 from shoal import randomness
 from shoal.accounting.noise.dummies import dummies_delta
-from shoal.engines.shuffling import shuffle
 from shoal.mechanisms.dummies import PartitionedDummies, UniformDummies, partitioned_delta
 
 RARE = 1e-7
@@ -111,19 +110,12 @@ def test_partitions_that_part_no_two_answers_cost_nothing():
     assert rounds == 30 - shared
 
 
-def test_envelopes_hold_what_is_promised_and_survive_the_wire():
+def test_envelopes_hold_what_is_promised():
     device = PartitionedDummies(k=300, symbols=20, partitions=3, dummies=1.3)
     sent = device.randomize(np.arange(5000) % 300, randomness=randomness.simulated(1))
     spread = sent.sizes.std() / math.sqrt(5000)
     assert abs(sent.sizes.mean() - device.messages) < 5.5 * spread
     assert sent.sizes.max() <= device.slots == 9
-    rows = device.encode(sent)
-    assert rows.shape == (5000, device.envelope_bytes)
-    back = device.decode(rows)
-    assert np.array_equal(back.messages, sent.messages)
-    counts = device.counted(shuffle(sent, randomness=randomness.simulated(2)))
-    assert counts.n == 5000
-    assert counts.cells.sum() == sent.sizes.sum()
     # One dishonest person can fill all slots with bins of one answer.
     assert device.influence == pytest.approx((9 - 3 * 1.3 / 20) / 3)
 

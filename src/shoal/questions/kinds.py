@@ -118,6 +118,7 @@ class Question(ABC):
 
     kind: ClassVar[str]
     usually: ClassVar[Missing] = "cell"  # what becomes of rows without a value
+    ungrouped: ClassVar[str] = ""  # why it is not counted by groups, if it is not
 
     name: str
     text: str = field(default="", kw_only=True)
@@ -139,8 +140,10 @@ class Question(ABC):
         expected = f"one of {', '.join(get_args(Missing))}"
         checks.refuse(self.missing not in get_args(Missing), expected, missing=self.missing)
         if self.groups is not None:
+            by = self.groups.column
             expected = "another column than the one that is collected"
-            checks.refuse(self.groups.column == self.name, expected, by=self.groups.column)
+            checks.refuse(by == self.name, expected, by=by)
+            checks.refuse(self.ungrouped, f"no groups for {self.ungrouped}", by=by)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -331,6 +334,7 @@ class Choices(Question):
     """
 
     kind: ClassVar[str] = "choices"
+    ungrouped: ClassVar[str] = "choices: ask for each answer by itself"
 
     labels: Sequence[object]
     at_most: int | None = None
@@ -345,8 +349,6 @@ class Choices(Question):
         expected = "what is between two answers, such as ;"
         wrong = not str(self.separator)
         checks.refuse(wrong, expected, separator=self.separator)
-        expected = "no groups for choices: ask for each answer by itself"
-        checks.refuse(self.groups is not None, expected, by=self.groups and self.groups.column)
 
     def __str__(self) -> str:
         most, k = self.at_most or 0, len(self.labels)
@@ -574,6 +576,7 @@ class Vector(Question):
     """
 
     kind: ClassVar[str] = "vector"
+    ungrouped: ClassVar[str] = "a vector"
     usually: ClassVar[Missing] = "refuse"
 
     coordinates: Sequence[str] | int
@@ -598,8 +601,6 @@ class Vector(Question):
         if self.norm is not None:
             checks.positive(norm=self.norm)
         checks.refuse(self.missing == "cell", "refuse or drop", missing=self.missing)
-        expected = "no groups for a vector"
-        checks.refuse(self.groups is not None, expected, by=self.groups and self.groups.column)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -639,6 +640,7 @@ class Text(Question):
     """
 
     kind: ClassVar[str] = "text"
+    ungrouped: ClassVar[str] = "texts"
 
     length: int = 32
     alphabet: str | bytes | None = None
@@ -651,8 +653,6 @@ class Text(Question):
                 object.__setattr__(self, "alphabet", self.alphabet.decode())
         checks.refuse(self.missing != "cell", "cell", missing=self.missing)
         checks.refuse(self.choose is not None, "no choice of a mechanism", choose=self.choose)
-        expected = "no groups for texts"
-        checks.refuse(self.groups is not None, expected, by=self.groups and self.groups.column)
 
     def __str__(self) -> str:
         return f"a text of at most {self.length} bytes"
