@@ -162,7 +162,7 @@ def test_many_tags_at_once(analyzer, monkeypatch):
     assert opened(analyzer, received(analyzer, survey), marks).valid == 12_000
     second = received(analyzer, survey, Offer(batch=SECOND, digest="cd" * 32, size=1))
     assert fresh(analyzer, second, marks) == []
-    monkeypatch.setattr("shoal.service.db.tags.AT_ONCE", 5000)
+    monkeypatch.setattr("shoal.service.db.tables.AT_ONCE", 5000)
     written = []
     write = analyzer.database.write
     monkeypatch.setattr(analyzer.database, "write", lambda: written.append(1) or write())

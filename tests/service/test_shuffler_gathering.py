@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from service_site import Shuffler, until_idle
 from shoal.service.clock import ManualClock
 from shoal.service.db.database import Database
-from shoal.service.db.tags import add_tags
+from shoal.service.db.tables import add_tags
 from shoal.service.opening import tags_of
 from shoal.service.shuffler import tables as schema
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, Arrival

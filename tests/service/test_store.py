@@ -867,7 +867,7 @@ class TestStore:
     # Keys and tokens
 
     def test_the_tags_of_a_deleted_key_go(self, store, database, survey, monkeypatch):
-        monkeypatch.setattr("shoal.service.db.tags.AT_ONCE", 7)
+        monkeypatch.setattr("shoal.service.db.tables.AT_ONCE", 7)
         send(store, survey, range(20), key=1)
         send(store, survey, range(5), key=2)
         assert store.reports.waiting_keys() == {1, 2}

@@ -42,7 +42,7 @@ from shoal.service.db.database import Database
 from shoal.service.db.files import fresh_name
 from shoal.service.db.leases import FREE, LEASE, Leases
 from shoal.service.db.surveys import Surveys
-from shoal.service.db.tags import add_tags, known_tags
+from shoal.service.db.tables import add_tags, known_tags
 from shoal.service.errors import LeaseLostError, UnknownError
 from shoal.service.opening import TAG_BYTES, Rows
 from shoal.values import Counts

@@ -26,8 +26,7 @@ from shoal.service.db.files import create_directory, disk, fresh_name, remove, w
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import LEASE, Leases
 from shoal.service.db.surveys import LEFT, Deleted, Surveys
-from shoal.service.db.tables import tags
-from shoal.service.db.tags import forget_tags
+from shoal.service.db.tables import forget_tags, tags
 from shoal.service.db.tokens import Tokens
 from shoal.service.keyring import Keyring
 from shoal.service.keyring.key_list import MOST_KEYS

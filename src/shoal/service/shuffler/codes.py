@@ -41,7 +41,7 @@ from shoal.service.admission import (
 from shoal.service.db.database import Database
 from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.surveys import SurveyRow, Surveys, lock_survey
-from shoal.service.db.tags import known_tags
+from shoal.service.db.tables import known_tags
 from shoal.service.shuffler.mixing import turned_over
 from shoal.service.shuffler.tables import (
     ANYWHERE,

@@ -56,7 +56,7 @@ from shoal.service.db.dialect import Scope, dialect_of
 from shoal.service.db.files import DiskSpace
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import SurveyRow, Surveys, lock_survey
-from shoal.service.db.tags import add_tags, known_tags
+from shoal.service.db.tables import add_tags, known_tags
 from shoal.service.errors import (
     LeaseLostError,
     MissingFileError,

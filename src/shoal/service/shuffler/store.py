@@ -20,8 +20,7 @@ from shoal.service.db.files import LEAST_FREE, DiskSpace
 from shoal.service.db.key_lists import KeyLists
 from shoal.service.db.leases import Leases
 from shoal.service.db.surveys import LEFT, Deleted, Surveys, lock_survey
-from shoal.service.db.tables import tokens
-from shoal.service.db.tags import forget_tags
+from shoal.service.db.tables import forget_tags, tokens
 from shoal.service.db.tokens import Tokens
 from shoal.service.shuffler.batches import Batches, ProgressCache
 from shoal.service.shuffler.codes import Codes
