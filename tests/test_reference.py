@@ -53,7 +53,7 @@ INSIDE = {
     "shoal.explain.text.up_to",
     "shoal.mechanisms.registry.calibration",
     "shoal.mechanisms.base.Mechanism",
-    "shoal.questions.answers.Answers",
+    "shoal.questions.settled.Answers",
 }
 
 

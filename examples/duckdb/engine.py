@@ -18,9 +18,9 @@ import duckdb
 import polars as pl
 
 import shoal
-from shoal.engines import counting, engine, expressions, local
+from shoal.engines import counting, engine, expressions, tables
 from shoal.questions import kinds, settled
-from shoal.questions.answers import Answers
+from shoal.questions.settled import Answers
 from shoal.randomness import Randomness
 
 
@@ -110,12 +110,12 @@ class DuckTable(engine.Engine):
         chunks = chain.from_iterable(part.chunks(counting.coding) for part in parts)
         return counting.parts(chunks, bits, spend)
 
-    def parts(self, names: tuple[str, ...]) -> Iterator[local.Local]:
+    def parts(self, names: tuple[str, ...]) -> Iterator[tables.Local]:
         """Columns of the rows, a batch at a time, as a table that Shoal reads."""
         by = self.only[:1] if self.only else ()
         columns = ", ".join(map(quoted, dict.fromkeys((*names, *by))))
-        for batch in self.relation.project(columns).to_arrow_reader(local.CHUNK):
-            part = local.Local(expressions.in_utc(pl.DataFrame(batch)).lazy())
+        for batch in self.relation.project(columns).to_arrow_reader(tables.CHUNK):
+            part = tables.Local(expressions.in_utc(pl.DataFrame(batch)).lazy())
             yield part.where(*self.only) if self.only else part
 
 

@@ -19,8 +19,8 @@ from shoal.accounting.guarantee import Guarantee, default_delta
 from shoal.engines import tables
 from shoal.engines.counting import Counting, Report
 from shoal.engines.engine import Engine
-from shoal.engines.local import Local
 from shoal.engines.shuffling import RUN_HERE
+from shoal.engines.tables import Local
 from shoal.estimate import hitters
 from shoal.estimate.hitters import HeavyHitters
 from shoal.explain.document import Document
@@ -35,9 +35,8 @@ from shoal.mechanisms.prefixes import (
     PrefixDummies,
     PrefixResponse,
 )
-from shoal.questions.answers import Answers
 from shoal.questions.kinds import Text
-from shoal.questions.settled import Spelled
+from shoal.questions.settled import Answers, Spelled
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, require
 from shoal.randomness import Randomness, source
 from shoal.results.result import (

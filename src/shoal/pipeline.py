@@ -21,9 +21,8 @@ from shoal.mechanisms import registry
 from shoal.mechanisms.base import Device
 from shoal.planning.plans import Budget, Plan, QuestionPlan, Task, allot, listed, together
 from shoal.planning.schemes import Scheme, fitting, mismatch, restored, schemes
-from shoal.questions.answers import MOST_PUBLIC
 from shoal.questions.kinds import NONE, OTHER, Choice, Question, Text
-from shoal.questions.settled import Lookup, Settled, settle_all
+from shoal.questions.settled import MOST_PUBLIC, Lookup, Settled, settle_all
 from shoal.questions.terms import EVERYBODY, NO_LIMITS, Crowd, Limits, Named, Person, require
 from shoal.randomness import Randomness, source
 from shoal.results.result import ColumnResult, Result, Stages, remarks, result_of

@@ -11,10 +11,10 @@ import certificate
 import shoal
 from shoal.accounting import integral
 from shoal.accounting.atoms import PairLaw
-from shoal.accounting.enclosure import Enclosure
 from shoal.accounting.guarantee import Guarantee
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.search import Enclosure
 from shoal.errors import UncertifiedError
 
 often = settings(deadline=None, derandomize=True, max_examples=40)

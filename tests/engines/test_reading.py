@@ -20,11 +20,9 @@ from hypothesis import strategies as st
 
 import shoal
 from repository import environment
-from shoal.engines import local
 from shoal.engines import tables as reading
 from shoal.engines.counting import Counting, Report
 from shoal.engines.files import Files, spooled
-from shoal.engines.local import Local
 from shoal.engines.spark import share
 from shoal.errors import InvalidArgumentError, MissingExtraError
 from shoal.questions.kinds import NONE, OTHER, Choice, label_of
@@ -524,13 +522,13 @@ def test_text_of_pandas_does_not_need_pyarrow():
 
 
 def test_an_answer_in_two_chunks_is_not_single(monkeypatch):
-    monkeypatch.setattr(local, "CHUNK", 10)
+    monkeypatch.setattr(reading, "CHUNK", 10)
     values = [*range(25), *range(20)]
     assert answers(pl.DataFrame({"v": values}), "v").single == 5
 
 
 def test_identifiers_are_refused(monkeypatch):
-    monkeypatch.setattr("shoal.questions.answers.MOST_LABELS", 100)
+    monkeypatch.setattr("shoal.questions.settled.MOST_LABELS", 100)
     few = pl.DataFrame({"v": np.arange(100)})
     assert len(answers(few, "v").distinct) == 100
     with pytest.raises(InvalidArgumentError, match="at most 100 different answers"):
@@ -641,7 +639,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     st.sampled_from([None, 3]),
 )
 def test_people_by_their_answers_are_the_people_of_the_rows(values, tasks, chunk, none):
-    table = Local(pl.LazyFrame({"v": values}, schema={"v": pl.String}))
+    table = reading.Local(pl.LazyFrame({"v": values}, schema={"v": pl.String}))
     coding = Lookup("v", ("a", "b", "c"), none, other=4)
     expected = np.sort(np.concatenate([[], *table.chunks(coding)]))
     tallied = table.answers("v")  # once: their order is any

@@ -263,7 +263,7 @@ def test_what_spark_cannot_do_is_one_line(session, tmp_path):
 
 
 def test_a_column_of_identifiers_is_refused(session, monkeypatch):
-    for module in ("engines.spark", "questions.answers"):
+    for module in ("engines.spark", "questions.settled"):
         monkeypatch.setattr(f"shoal.{module}.MOST_LABELS", 100)
     with pytest.raises(InvalidArgumentError, match="is it an identifier"):
         shoal.run(session.range(1000), "id", epsilon=1.0)

@@ -21,7 +21,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from shoal.accounting.enclosure import ZERO, Enclosure
+from shoal.accounting.search import ZERO, Enclosure
 from shoal.errors import InvalidArgumentError
 
 Array = npt.NDArray[np.float64]

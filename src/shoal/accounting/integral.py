@@ -31,8 +31,7 @@ import numpy.typing as npt
 import scipy
 
 from shoal.accounting.atoms import ROUNDING, Array, PairLaw
-from shoal.accounting.enclosure import Enclosure
-from shoal.accounting.search import Side, crossing, gaussian_guess, least, log
+from shoal.accounting.search import Enclosure, Side, crossing, gaussian_guess, least, log
 
 TOLERANCE = 3e-4
 _EPSILON_FRACTION = 3e-5

@@ -33,11 +33,10 @@ from shoal.engines.counting import Counting, Part, totals
 from shoal.engines.engine import Engine, Spend, changed, require_owners, unmeasured
 from shoal.engines.expressions import Codes
 from shoal.engines.files import require_columns
-from shoal.engines.local import CHUNK, Local
+from shoal.engines.tables import CHUNK, Local
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
-from shoal.questions.answers import Answers
 from shoal.questions.kinds import MOST_LABELS, OTHER
-from shoal.questions.settled import Coding, Kind, Lookup
+from shoal.questions.settled import Answers, Coding, Kind, Lookup
 from shoal.randomness import Randomness, SecureRandomness, secure
 from shoal.values import Counts
 

@@ -27,7 +27,7 @@ from shoal.service.survey import NONE, Item, Survey
 from shoal.service.wire import Wire
 
 if TYPE_CHECKING:
-    from shoal.engines.local import Local
+    from shoal.engines.tables import Local
 
 Values = npt.NDArray[Any]  # numbers of answers, or numbers; of several questions a field each
 # To a question: one of its answers, a number, or a group and an answer.
