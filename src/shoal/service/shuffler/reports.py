@@ -71,6 +71,7 @@ from shoal.service.shuffler.codes import settle, spend, unspend
 from shoal.service.shuffler.mixing import Part, mixed, turned_over
 from shoal.service.shuffler.tables import (
     GATHERED,
+    SWEPT,
     counters,
     extents,
     recent_tags,
@@ -469,6 +470,10 @@ class Reports:
         with self.database.read() as connection:
             needed = self.database.dialect.held(connection, names)
         return needed | set(self.database.values(sa.select(extents.c.segment).distinct()))
+
+    def sweep(self) -> bool:
+        """Let the database's files forget the journal; whether nobody was in the way."""
+        return self.database.sweep(SWEPT)
 
     def waiting_keys(self) -> set[int]:
         """The numbers of the keys that reports which wait to be opened were sealed for."""

@@ -41,7 +41,6 @@ from shoal.service.shuffler.batches import SealedBatch
 from shoal.service.shuffler.mixing import MEMORY, Span, mix_records
 from shoal.service.shuffler.reports import GATHER, GATHER_REPORTS, NARROWER, Claim, Extent
 from shoal.service.shuffler.store import ShufflerStore
-from shoal.service.shuffler.tables import SWEPT
 from shoal.service.survey import Party, Survey
 
 _SWEEP = 10.0  # seconds between two times that the database's files forget the journal
@@ -339,7 +338,7 @@ class ShufflerWorker:
                 self._unerased = reports.segments.erase(self._unerased, reports.needed)
             if self._unswept and now >= self._next_sweep:
                 self._next_sweep = now + _SWEEP
-                self._unswept = not reports.database.sweep(SWEPT)
+                self._unswept = not reports.sweep()
                 if self._unswept:
                     self._next_sweep = now
         except StoreUnavailableError:
