@@ -588,7 +588,7 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
     invited.ask(invited.bodies([0]))  # refused
     during = everything_in(tmp_path)
     invited.work()
-    invited.store.reports.sweep()
+    assert invited.store.reports.database.sweep(schema.SWEPT)
     (batch,) = invited.store.batches.listed(invited.survey.id)
     handed = invited.store.batches.release(invited.survey.id, batch.id, "ab" * 16).read_bytes()
     BatchFile.read(handed)
