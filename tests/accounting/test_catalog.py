@@ -287,45 +287,33 @@ def test_edge_of_the_largest_local_epsilon(name, n, delta):
         assert text in str(error)
 
 
-@pytest.mark.parametrize("k", [2, 3, 40])
-def test_edge_of_the_randomized_response_corollary(k):
-    e = math.exp(1.5)
-    needed = math.ceil(8 * math.log(2e6) * (k + 1) * (e + k - 1) / k)
-    assert ask("krr-closed", 1.5, needed, k=k) <= 1.5
-    with pytest.raises(OutOfRegimeError, match=r"n >= 8 log\(2/delta\)"):
-        ask("krr-closed", 1.5, needed - 1, k=k)
-    with pytest.raises(OutOfRegimeError, match="give k"):
-        ask("krr-closed", 1.5, needed)
+PEOPLE = {k: 8 * math.log(2e6) * (k + 1) * (math.exp(1.5) + k - 1) / k for k in (2, 3, 40)}
+FEW = [
+    ("krr-closed", (1.5, math.ceil(n)), (1.5, math.floor(n)), {"k": k}) for k, n in PEOPLE.items()
+]
+BITS = math.log(2e4 / (14 * math.log(4e6)) - 1)
+SMALL, RULE = (0.5, 1000, 0.0099), (1, 10**5)
+EDGES = [
+    *((*each, r"n >= 8 log\(2/delta\)") for each in FEW),
+    ("krr-closed", None, (1.5, 10**6), {}, "give k"),
+    ("efmrtt19", SMALL, (0.5001, 1000), {}, "n >= 1000 and delta < 1/100"),
+    ("efmrtt19", SMALL, (0.5, 999), {}, "n >= 1000 and delta < 1/100"),
+    ("efmrtt19", SMALL, (0.5, 1000, 0.01), {}, "n >= 1000 and delta < 1/100"),
+    ("csuzz19", (BITS - 1e-9, 10**4), (BITS + 1e-9, 10**4), {"k": 2}, r"14 log\(4/delta\)"),
+    ("csuzz19", None, (1, 10**6), {}, "k = 2"),
+    ("csuzz19", None, (1, 10**6), {"k": 3}, "k = 2"),
+    ("blog-small", RULE, (1.001, 10**5), {}, "local_epsilon <= 1"),
+    ("blog-small", RULE, (0.5, 100), {}, r"n >= 16 exp"),
+    ("blog-large", RULE, (0.999, 10**5), {}, "local_epsilon >= 1"),
+]
 
 
-def test_edges_of_the_small_epsilon_theorem():
-    assert ask("efmrtt19", 0.5, 1000, 0.0099) == pytest.approx(
-        min(0.5, 6 * math.sqrt(math.log(1 / 0.0099) / 1000))
-    )
-    for local_epsilon, n, delta in [(0.5001, 1000, 1e-6), (0.5, 999, 1e-6), (0.5, 1000, 0.01)]:
-        with pytest.raises(OutOfRegimeError, match="n >= 1000 and delta < 1/100"):
-            ask("efmrtt19", local_epsilon, n, delta)
-
-
-def test_edges_of_binary_randomized_response():
-    edge = math.log(2 * 10**4 / (14 * math.log(4e6)) - 1)
-    assert ask("csuzz19", edge * (1 - 1e-9), 10**4, k=2) <= edge
-    with pytest.raises(OutOfRegimeError, match=r"14 log\(4/delta\)"):
-        ask("csuzz19", edge * (1 + 1e-9), 10**4, k=2)
-    for k in (None, 3):
-        with pytest.raises(OutOfRegimeError, match=r"k = 2"):
-            ask("csuzz19", 1, 10**6, k=k)
-
-
-def test_edges_of_the_rules_of_thumb():
-    assert ask("blog-small", 1, 10**5) > 0
-    assert ask("blog-large", 1, 10**5) > 0
-    with pytest.raises(OutOfRegimeError, match="local_epsilon <= 1"):
-        ask("blog-small", 1.001, 10**5)
-    with pytest.raises(OutOfRegimeError, match="local_epsilon >= 1"):
-        ask("blog-large", 0.999, 10**5)
-    with pytest.raises(OutOfRegimeError):
-        ask("blog-small", 0.5, 100)
+@pytest.mark.parametrize(("name", "inside", "outside", "shape", "says"), EDGES)
+def test_edges_of_the_other_regimes(name, inside, outside, shape, says):
+    if inside is not None:
+        assert 0 < ask(name, *inside, **shape) <= inside[0]
+    with pytest.raises(OutOfRegimeError, match=says):
+        ask(name, *outside, **shape)
 
 
 @pytest.mark.parametrize("name", [*BLANKETS, "gddsk21"])

@@ -106,29 +106,17 @@ def test_how_the_rounds_are_split_does_not_matter(monkeypatch):
         Walk(windmill(6)),
         Walk(windmill(6), "metropolis"),
         Walk(complete(4)),
+        Absences.drawn(Walk(windmill(4)), 5, online=0.6, randomness=simulated(5)),
+        Varying([Walk(windmill(3)), Walk(windmill(3)), Walk(ring(7)), Walk(windmill(3))]),
     ],
-    ids=repr,
+    ids=lambda walk: type(walk).__name__,
 )
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_reports_are_where_the_exact_law_says(walk, rounds):
+    """Given who is absent, and on a graph that changes, too."""
     for origin in (0, walk.n - 1):
         found = simulate(walk, rounds, seed=3, walkers=np.full(10**5, origin))
         fits(found.loads, walk.position(origin, rounds))
-
-
-def test_the_law_holds_given_who_is_absent():
-    walk = Walk(windmill(4))
-    absences = Absences.drawn(walk, 5, online=0.6, randomness=simulated(5))
-    found = simulate(absences, 5, seed=2, walkers=np.zeros(10**5, dtype=int))
-    law = absences.position(0, 5)
-    assert abs(law - walk.position(0, 5)).max() > 0.02, "the pattern matters"
-    fits(found.loads, law)
-
-
-def test_the_law_holds_on_a_graph_that_changes():
-    varying = Varying([Walk(windmill(3)), Walk(windmill(3)), Walk(ring(7)), Walk(windmill(3))])
-    found = simulate(varying, 4, seed=2, walkers=np.full(10**5, 2))
-    fits(found.loads, varying.position(2, 4))
 
 
 def test_absences_by_chance_are_a_pattern():
@@ -219,13 +207,13 @@ def test_who_is_gone_submits_nothing():
     assert killed.loads[0] == killed.loads[5] == 1, "nothing leaves, nothing arrives"
 
 
-def test_moves_count_what_is_sent():
-    assert simulate(Walk(EVEN), 7, seed=1).moves == 7 * EVEN.n
-    lazy = simulate(Walk(EVEN, "lazy", stay=0.25), 40, seed=1).moves
-    steps = 40 * EVEN.n
-    assert abs(lazy - 0.75 * steps) < SIGMAS * (0.1875 * steps) ** 0.5
-    loops = simulate(Walk(complete(50)), 40, seed=1).moves
-    assert abs(loops - 0.98 * 2000) < SIGMAS * (0.0196 * 2000) ** 0.5
+@pytest.mark.parametrize(
+    ("walk", "share"),
+    [(Walk(EVEN), 1.0), (Walk(EVEN, "lazy", stay=0.25), 0.75), (Walk(complete(50)), 0.98)],
+)
+def test_moves_count_what_is_sent(walk, share):
+    steps, moves = 40 * walk.n, simulate(walk, 40, seed=1).moves
+    assert abs(moves - share * steps) <= SIGMAS * (share * (1 - share) * steps) ** 0.5
 
 
 def test_a_seed_repeats_and_another_differs():
