@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from outcomes import messages
 from shoal.intervals.estimates import unlikely
 from shoal.mechanisms import registry
 from shoal.mechanisms.response import RandomizedResponse
@@ -89,34 +90,21 @@ SMALL = [
 @pytest.mark.parametrize("device", SMALL, ids=lambda device: device.name)
 def test_few_people_by_exact_probabilities(device):
     """Every outcome of every crowd of a few people, with its probability."""
-    table, n = device.table(), 4
-    cells = single_reports(device, table.shape[1])
+    (cells, table), n = messages(device), 4
     for rare in (0.9, 0.4):
         worst, outcomes = 0.0, {}
         for crowd in itertools.combinations_with_replacement(range(len(table)), n):
             total = 0.0
-            for messages in itertools.product(range(table.shape[1]), repeat=n):
-                key = tuple(sorted(messages))
+            for sent in itertools.product(range(table.shape[1]), repeat=n):
+                key = tuple(sorted(sent))
                 if key not in outcomes:
                     counts = Counts(cells[list(key)].sum(axis=0), n)
                     outcomes[key] = marked(device, counts, rare)
                 if outcomes[key]:
-                    total += math.prod(table[x, y] for x, y in zip(crowd, messages, strict=True))
+                    total += math.prod(table[x, y] for x, y in zip(crowd, sent, strict=True))
             worst = max(worst, total)
         assert worst <= rare
         assert worst > 0 or rare < 0.5, "else nothing is tested"
-
-
-def single_reports(device, outputs):
-    """The cells of every message by itself, in the order of the table's columns."""
-    if device.name == "unary":
-        rows = np.array([[y << (8 - device.k)] for y in range(outputs)], dtype=np.uint8)
-    elif device.name == "subset":
-        sets = itertools.combinations(range(device.k), 2)
-        rows = np.array([[sum(0x80 >> i for i in chosen)] for chosen in sets], dtype=np.uint8)
-    else:
-        rows = np.arange(outputs)
-    return np.array([device.tally(rows[y : y + 1]).cells for y in range(outputs)])
 
 
 @pytest.mark.parametrize("n", [1, 7, 40, 1000])

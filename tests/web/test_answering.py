@@ -242,22 +242,20 @@ def test_where_results_appear_is_told_if_everybody_may_read_them(analyzer):
         assert element.get("results") == address
 
 
-def test_no_such_survey_is_said_in_words(client):
-    for name in ("0" * 64, "nonsense", "%3Cscript%3E"):
-        found = client.get(f"/answer/{name}")
+@pytest.mark.parametrize(
+    ("said", "addresses"),
+    [
+        ("There is no such survey", [f"/{'0' * 64}", "/nonsense", "/%3Cscript%3E"]),
+        ("This address is incomplete", ["", "/"]),
+    ],
+)
+def test_an_address_without_a_survey_is_said_in_words(client, said, addresses):
+    for address in addresses:
+        found = client.get(f"/answer{address}")
         assert found.status_code == 404
         assert found.headers["content-type"].startswith("text/html")
         assert "default-src 'none'" in found.headers["content-security-policy"]
-        assert "There is no such survey" in found.text
-        assert "Nothing was sent." in found.text
-
-
-def test_an_address_that_is_cut_off_is_said_in_words(client):
-    for address in ("/answer", "/answer/"):
-        found = client.get(address)
-        assert found.status_code == 404
-        assert found.headers["content-type"].startswith("text/html")
-        assert "This address is incomplete" in found.text
+        assert said in found.text
         assert "Nothing was sent." in found.text
 
 
