@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -168,6 +169,31 @@ def test_every_rendering_says_whether_the_crowd_is_checked(admission, words, not
 
 
 # ------------------------------------------------------------------------- invitations and codes
+
+
+RECORDED = json.loads((Path(__file__).parent / "vectors" / "admission_v1.json").read_text())
+
+
+@pytest.mark.parametrize("case", RECORDED["invitations"], ids=lambda case: case["secret"][:6])
+def test_recorded_invitations_are_read_and_give_their_codes(case):
+    invitation = Invitation(bytes.fromhex(case["secret"]))
+    assert str(invitation) == case["spellings"][0]
+    for text in case["spellings"]:
+        assert Invitation.read(text) == invitation
+    for text in case["mistyped"]:
+        with pytest.raises(InvalidArgumentError, match="typo"):
+            Invitation.read(text)
+    for each in case["codes"]:
+        survey = SurveyId.from_text(each["survey"])
+        assert invitation.code(survey, each["occasion"]).hex() == each["code"]
+
+
+def test_recorded_surveys_of_version_2_keep_their_ids():
+    for case in RECORDED["surveys"]:
+        survey = Survey.from_bytes(case["survey"].encode())
+        assert str(survey.id) == case["id"]
+        honest = survey.honest(survey.batches.minimum)
+        assert (honest, honest // survey.reports_per_person) == (case["honest"], case["crowd"])
 
 
 @settings(max_examples=200, deadline=None)
@@ -588,7 +614,7 @@ def test_codes_are_nowhere_once_they_are_spent(invited, tmp_path, caplog):
     invited.ask(invited.bodies([0]))  # refused
     during = everything_in(tmp_path)
     invited.work()
-    assert invited.store.reports.database.sweep(schema.SWEPT)
+    assert invited.store.reports.sweep()
     (batch,) = invited.store.batches.listed(invited.survey.id)
     handed = invited.store.batches.release(invited.survey.id, batch.id, "ab" * 16).read_bytes()
     BatchFile.read(handed)

@@ -90,7 +90,7 @@ def moved(shuffler, reports, schedule, then=lambda: None):
     shuffler.store.reports.finish(claim, {3: records})
     journal = shuffler.store.reports
     assert journal.segments.erase(claim.extents, journal.needed) == []
-    assert shuffler.store.reports.database.sweep(schema.SWEPT)
+    assert shuffler.store.reports.sweep()
 
 
 def test_what_is_on_the_disk_does_not_depend_on_how_reports_came(twins):

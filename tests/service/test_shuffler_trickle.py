@@ -69,7 +69,7 @@ class Trickle(Class):
 
     def gather(self):
         until_idle(self.gathering)
-        assert self.store.reports.database.sweep(schema.SWEPT)
+        assert self.store.reports.sweep()
 
     def all_come(self, then=lambda: None):
         for person in self.people:
