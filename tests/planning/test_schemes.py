@@ -455,6 +455,17 @@ def test_choices_are_asked_in_the_way_with_the_least_error(k, most, n, epsilon, 
     assert plan.guarantee.epsilon <= epsilon
 
 
+def test_several_reports_of_a_person_cost_as_many_curves():
+    settled = settle(Choice("c", ["a", "b"], other=False, missing="refuse"), n=3_000)
+    (way,), device = schemes(settled), RandomizedResponse(k=2, epsilon=2.0)
+    task = Task.of(settled, way, [device], delta=1e-6, crowd=EVERYBODY, reports=3)
+    curve = amplification.profile(device, n=1_000, crowd=EVERYBODY)
+    expected, _ = ComposedProfile.of([(curve, 3)]).tightest(1e-6)
+    assert task.guarantee.epsilon == pytest.approx(expected, rel=1e-9)
+    assert expected > 1.5 * curve.epsilon(1e-6)
+    assert (task.guarantee.n, task.guarantee.reports) == (1_000, 3)
+
+
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 2.0), (20_000, 0.5)])
 def test_numbers_by_group_are_rounded_to_the_steps_with_the_least_error(
     n,
