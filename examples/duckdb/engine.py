@@ -18,7 +18,7 @@ import duckdb
 import polars as pl
 
 import shoal
-from shoal.engines import counting, engine, expressions, tables
+from shoal.engines import counting, engine, tables
 from shoal.questions import kinds, settled
 from shoal.questions.settled import Answers
 from shoal.randomness import Randomness
@@ -44,7 +44,7 @@ class DuckTable(engine.Engine):
     def kind(self, column: str) -> settled.Kind:
         """What a column holds."""
         nobody = self.relation.project(quoted(column)).limit(0)
-        return expressions.kind_of(pl.DataFrame(nobody.to_arrow_table()).schema[column])
+        return tables.kind_of(pl.DataFrame(nobody.to_arrow_table()).schema[column])
 
     def size(self, coding: settled.Coding) -> tuple[int, int]:
         """How many rows there are, and how many of them lack what is read."""
@@ -58,11 +58,11 @@ class DuckTable(engine.Engine):
         rows = self.relation.aggregate(f"{values}, COUNT(*)", values)  # the count comes last
         rows = rows.limit((kinds.MOST_LABELS + 2) * len(names)) if few else rows
         table = rows.to_arrow_table()
-        groups = expressions.in_utc(pl.DataFrame(table.select(range(len(names)))))
+        groups = tables.in_utc(pl.DataFrame(table.select(range(len(names)))))
         times = pl.Series(table.column(len(names)).to_numpy())
-        labels = groups.select(expressions.label(column, groups.schema)).to_series()
+        labels = groups.select(tables.label(column, groups.schema)).to_series()
         if self.only is not None:
-            own = groups.select(expressions.label(self.only[0], groups.schema)).to_series()
+            own = groups.select(tables.label(self.only[0], groups.schema)).to_series()
             inside = (own == self.only[1]).fill_null(value=False)
             labels, times = labels.filter(inside), times.filter(inside)
         found = Answers.of(labels, times)
@@ -115,7 +115,7 @@ class DuckTable(engine.Engine):
         by = self.only[:1] if self.only else ()
         columns = ", ".join(map(quoted, dict.fromkeys((*names, *by))))
         for batch in self.relation.project(columns).to_arrow_reader(tables.CHUNK):
-            part = tables.Local(expressions.in_utc(pl.DataFrame(batch)).lazy())
+            part = tables.Local(tables.in_utc(pl.DataFrame(batch)).lazy())
             yield part.where(*self.only) if self.only else part
 
 

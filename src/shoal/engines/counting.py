@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.engines.engine import Engine, Spend, changed, unmeasured
-from shoal.engines.expressions import Codes
+from shoal.engines.tables import Codes
 from shoal.errors import InvalidArgumentError
 from shoal.mechanisms.base import Device
 from shoal.questions.domains import Ball
@@ -34,14 +34,6 @@ class Report:
     device: Device
     given: Any = None
     times: int = 1
-
-    def counts(self, values: Any, bits: Randomness, spend: Spend = unmeasured) -> Counts:  # noqa: ANN401
-        """What these people's messages add up to."""
-        with spend("randomize"):
-            given = values if self.given is None else self.given(values, bits)
-            sent = self.device.randomize(given, randomness=bits)
-        with spend("count"):
-            return self.device.tally(sent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +75,11 @@ class Counting:
                 values = next(chunks, None)
             if values is None:
                 return
-            self._require_known(values)
+            # No code of a value that was not there when the question was settled.
+            coded = coding.reads in {"codes", "placed"}
+            if coded and len(values) and values.min(axis=0).flat[0] < 0:
+                expected = "no value that is not in the list, in data that does not change while it"
+                raise InvalidArgumentError("column", coding.column, f"{expected} is read")
             total: Part | None = None
             for start in range(0, len(values), most):
                 part = self.part(values[start : start + most], bits, spend)
@@ -93,15 +89,14 @@ class Counting:
 
     def part(self, values: Any, bits: Randomness, spend: Spend = unmeasured) -> Part:  # noqa: ANN401
         """The counts of these people, who are few enough."""
-        values = bounded(self.coding, values, bits)
-        return Part(tuple(each.counts(values, bits, spend) for each in self.reports))
-
-    def _require_known(self, values: Any) -> None:  # noqa: ANN401
-        """No code of a value that was not there when the question was settled."""
-        coded = self.coding.reads in {"codes", "placed"}
-        if coded and len(values) and values.min(axis=0).flat[0] < 0:
-            expected = "no value that is not in the list, in data that does not change while it"
-            raise InvalidArgumentError("column", self.coding.column, f"{expected} is read")
+        values, counts = bounded(self.coding, values, bits), []
+        for each in self.reports:
+            with spend("randomize"):
+                given = values if each.given is None else each.given(values, bits)
+                sent = each.device.randomize(given, randomness=bits)
+            with spend("count"):
+                counts.append(each.device.tally(sent))
+        return Part(tuple(counts))
 
     def total(
         self,

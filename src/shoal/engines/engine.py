@@ -2,7 +2,7 @@
 
 An engine answers for its columns before anybody reports, and makes the reports where the rows are.
 How a column is read is said by a coding (:mod:`shoal.questions.settled`); what a coding means is
-one function of Polars (:mod:`shoal.engines.expressions`), and how reports are made and counted
+one function of Polars (:mod:`shoal.engines.tables`), and how reports are made and counted
 another one (:class:`~shoal.engines.counting.Counting`): an engine calls both on the rows of each of
 its parts, and counts add up. Another engine is one class below this one.
 """

@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from shoal import checks
-from shoal.engines import expressions
+from shoal.engines import tables
 from shoal.engines.counting import Counting, Part, totals
 from shoal.engines.engine import Engine, Spend, changed, require_owners, unmeasured
-from shoal.engines.expressions import Codes
 from shoal.engines.files import require_columns
-from shoal.engines.tables import CHUNK, Local
+from shoal.engines.tables import CHUNK, Codes, Local
 from shoal.errors import EngineError, InvalidArgumentError, ShoalError
 from shoal.questions.kinds import MOST_LABELS, OTHER
 from shoal.questions.settled import Answers, Coding, Kind, Lookup
@@ -93,7 +92,7 @@ class Spark(Engine):
 
     def kind(self, column: str) -> Kind:
         """What a column holds."""
-        return expressions.kind_of(self.schema.schema[column])
+        return tables.kind_of(self.schema.schema[column])
 
     def where(self, column: str, label: str) -> Spark:
         """The rows of one group."""
@@ -107,7 +106,7 @@ class Spark(Engine):
         """
         from pyspark.sql import functions as sql
 
-        expressions.sizes(coding, self.schema.lazy())  # refuses columns of something else
+        tables.sizes(coding, self.schema.lazy())  # refuses columns of something else
         names = coding.sources if coding.lacks == "vector" else (coding.column,)
         text = "text" in map(self.kind, names)
         if isinstance(coding, Lookup) and text and 0 < len(coding.labels) <= _MOST_LISTED:
@@ -214,7 +213,7 @@ class Spark(Engine):
         from pyspark.sql import functions as sql
 
         kinds = self.schema.schema
-        expressions.label(column, kinds)  # refuses what has none
+        tables.label(column, kinds)  # refuses what has none
         keys = {_VALUE: column} | ({} if self.only is None else {_GROUP: self.only[0]})
         with translated(column):
             raw = {key: _column(name, kinds[name]) for key, name in keys.items()}
@@ -227,8 +226,8 @@ class Spark(Engine):
             counted = counted if most is None else counted.limit(most * len(keys))
             counts = _polars(counted.toArrow())
         if self.only is not None:
-            counts = counts.filter(expressions.label(_GROUP, counts.schema) == self.only[1])
-        labels = counts.select(expressions.label(_VALUE, counts.schema)).to_series()
+            counts = counts.filter(tables.label(_GROUP, counts.schema) == self.only[1])
+        labels = counts.select(tables.label(_VALUE, counts.schema)).to_series()
         answers = Answers.of(labels, counts[_COUNT])
         if most is not None:
             answers.require_few(column)
@@ -244,7 +243,7 @@ class Spark(Engine):
         seeded = not isinstance(bits, SecureRandomness)
         checks.refuse(seeded, expected, randomness=type(bits).__name__)
         coding, session = counting.coding, self.frame.sparkSession
-        nobody = expressions.values(coding, expressions.read(coding, self.schema.lazy()).collect())
+        nobody = tables.values(coding, tables.read(coding, self.schema.lazy()).collect())
         cells = sum(len(each.cells) for each in counting.part(nobody, bits).counts)
         true = len(totals(coding, nobody)) if counting.truth else 0
         size = 8 * (cells + true) + _OVERHEAD
@@ -289,7 +288,7 @@ def _polars(table: pa.Table) -> pl.DataFrame:
     """Rows as Polars has them."""
     import polars as pl
 
-    return expressions.in_utc(pl.DataFrame(table))
+    return tables.in_utc(pl.DataFrame(table))
 
 
 def _setting(session: Any, name: str, default: str, unit: str = "") -> int:  # noqa: ANN401
@@ -421,7 +420,7 @@ def share(coding: Lookup, answers: Answers, first: int, last: int, size: int) ->
 
     name, labels = coding.column, answers.tally[_VALUE]
     given = pl.DataFrame({name: pl.concat([labels, pl.Series([None], dtype=labels.dtype)])})
-    codes = given.select(expressions.code(coding, given.schema)).to_series()
+    codes = given.select(tables.code(coding, given.schema)).to_series()
     times = np.append(answers.tally[_COUNT].to_numpy(), answers.nulls).astype(np.int64)
     ends = np.cumsum(times[codes.is_not_null().to_numpy()])
     numbers = codes.drop_nulls().to_numpy()

@@ -19,7 +19,7 @@ import numpy as np
 
 from shoal import checks
 from shoal.engines.counting import Report
-from shoal.engines.expressions import Codes, Numbers
+from shoal.engines.tables import Codes, Numbers
 from shoal.errors import InvalidArgumentError
 from shoal.intervals.estimates import AnyEstimate, Estimate, Joined, KnownErrors, Piece
 from shoal.mechanisms.base import Device
