@@ -85,7 +85,8 @@ def answer_brief(options: RunOptions, result: Result | OpenResult, *written: Pat
 
             lines = (*result.findings, *brief(result.guarantee, len(result.notes)))
             show(Document("", sentences=lines, warnings=result.warnings))
-            answer(options, None, *written)
+            for path in filter(None, written):
+                typer.echo(printable(f"wrote {path}"))
             return
     answer(options, result, result.document(table=False), *written)
 

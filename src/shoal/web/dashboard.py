@@ -7,6 +7,7 @@ open it knows what the shuffler tells everybody: how many quarters of the smalle
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
@@ -172,9 +173,10 @@ class Dashboard:
         """The newest of a survey, without their documents, which repeat every answer."""
         results = self._store.results
         with self._reading.setdefault(name, Lock()):
-            newest = self._newest.get(name)
-            if newest is None or newest.version != results.version(name):
-                newest = self._newest[name] = results.survey(name, documents=False)
+            newest, version = self._newest.get(name), results.version(name)
+            if newest is None or newest.version != version:  # read before what is read now
+                newest = replace(results.survey(name, documents=False), version=version)
+                self._newest[name] = newest
         return newest
 
     def surveys(self, request: Request, scope: TokenScope | None) -> Response:

@@ -106,7 +106,8 @@ def signs_of_forgery(
 
     No estimate is in the sentence, nor which answer it is about: readers are told it.
     """
-    device, estimate = question.device, estimated(question, counts)
+    device = question.device
+    estimate = cast("Estimate | MeanEstimate", device.estimate(counts))
     low, high = (0.0, 1.0) if question.answers else question.bounds
     slack = 0.0
     if device.several:  # a spoiled report lacks a message, and counts
@@ -127,11 +128,6 @@ def guaranteed(survey: Survey, valid: int) -> Guarantee | None:
         return survey.guarantee(valid)
     except (UnreachableTargetError, OutOfRegimeError, PrecisionError):
         return None
-
-
-def estimated(question: Item, counts: Counts) -> Estimate | MeanEstimate:
-    """The mechanism's own estimate."""
-    return cast("Estimate | MeanEstimate", question.device.estimate(counts))
 
 
 class Life(TypedDict):

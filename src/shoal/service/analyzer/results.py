@@ -45,7 +45,6 @@ from shoal.service.analyzer.ledger import (
     Ledger,
     Life,
     ReleaseDecision,
-    estimated,
     guaranteed,
     spent,
     spoiled,
@@ -158,8 +157,11 @@ class Outcome:
             **_NO_ESTIMATES,
             "withheld": decision.withheld,
         }
-        pairs = zip(self.columns, self.bounds, strict=True)
-        parts = [_estimates(*pair) for pair in pairs]
+        parts = []
+        for result, bound in zip(self.columns, self.bounds, strict=True):
+            records, mean = result.published(), isinstance(result.estimate, MeanEstimate)
+            estimates, number = (None, records[0]) if mean else (records, None)
+            parts.append({"estimates": estimates, "mean": number, "bias_bound": bound})
         if survey.several and parts:
             document["questions"] = [
                 {"name": question.name, "question": question.text, "valid": each.n, **part}
@@ -168,13 +170,6 @@ class Outcome:
         elif parts:
             document |= parts[0]
         return document
-
-
-def _estimates(result: ColumnResult, bound: float | None) -> Document:
-    records = result.published()
-    mean = isinstance(result.estimate, MeanEstimate)
-    estimates, number = (None, records[0]) if mean else (records, None)
-    return {"estimates": estimates, "mean": number, "bias_bound": bound}
 
 
 def bias(
@@ -212,12 +207,8 @@ def result_document(survey: Survey, decision: ReleaseDecision, batch: Opened) ->
         "reports": batch.reports,
         "rejected": batch.rejected,
         **Outcome(survey, decision, batch.counts, batch.reports).to_dict(),
-        "warning": _warning(decision.warning),
+        "warning": decision.warning and f"{_RELEASED}: {decision.warning}",
     }
-
-
-def _warning(reason: str | None) -> str | None:
-    return reason and f"{_RELEASED}: {reason}"
 
 
 def about(survey: Survey) -> Document:
@@ -338,7 +329,7 @@ class SurveyResults:
     @cached_property
     def withheld(self) -> list[BatchResult]:
         """The others."""
-        return [batch for batch in self.newest if batch.withheld is not None]
+        return [batch for batch in self.batches if batch.withheld is not None]
 
     @property
     def newest(self) -> list[BatchResult]:
@@ -375,7 +366,7 @@ class SurveyResults:
         guarantee, withheld = guaranteed(self.survey, self.smallest), None
         try:
             for question, counts in zip(self.survey.questions, self.counts, strict=True):
-                estimated(question, counts)
+                question.device.estimate(counts)
         except ShoalError:
             withheld = "counts of several batches that do not add up"
         valid = min(counts.n for counts in self.counts)
@@ -557,7 +548,6 @@ class Results:
 
         With the ``documents`` of all of them, which may be large.
         """
-        version = self.version(name)  # before: what comes meanwhile is asked for again
         done, entry, each = tables.results.c, tables.ledger.c, tables.collections.c
         number = self.surveys.row(name).number
         query: sa.Select[Any] = sa.select(
@@ -596,7 +586,6 @@ class Results:
             restored=bool(lost),
             counts=tuple(reduce(add, each) for each in zip(*counts, strict=True)),
             reports=sum(row.reports for row in published),
-            version=version,
         )
 
     def version(self, name: SurveyId) -> Version:
@@ -625,7 +614,7 @@ def _batch(row: sa.Row[Any]) -> BatchResult:
         honest=row.honest,
         epsilon=row.epsilon,
         withheld=None if row.released else row.reason,
-        warning=_warning(row.warning),
+        warning=row.warning and f"{_RELEASED}: {row.warning}",
     )
 
 
