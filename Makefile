@@ -38,7 +38,7 @@ test-slow: .venv/.dev .venv/.node .venv/.chromium ## the slow tests: exhaustive 
 	$(BIN)/python -m pytest -m slow
 
 test-spark: .venv/.dev .venv/.java ## the tests on Apache Spark: installs it, and Java if it is missing
-	@$(PIP) install -e '.[dev,spark]' dask
+	@$(PIP) install -e '.[dev,spark]'
 	$(BIN)/python -m pytest -m "not slow" tests/spark
 
 docs: .venv/.docs .venv/.node .venv/.chromium ## the documentation site, into docs/_build/html, and all that it shows (NOTEBOOKS=off: not run)

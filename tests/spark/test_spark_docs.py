@@ -14,7 +14,7 @@ import warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 import test_docs
-having = frozenset({"spark", "dask", "duckdb"})
+having = frozenset({"spark", "duckdb"})
 test_docs.work_through(Path("docs/analyse/big-data.md"), test_docs.Desk(), having)
 """
 ENVIRONMENT = environment() | {
