@@ -14,7 +14,7 @@ from scipy import optimize
 
 import brute
 import shoal
-from shoal.accounting.lower import binary_response_delta
+from shoal.accounting.profile import binary_response_delta
 from shoal.auditing import WholePipeline, audit
 from shoal.auditing.auditor import bin_edges, histogram
 from shoal.auditing.subjects import Listed

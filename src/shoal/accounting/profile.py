@@ -8,20 +8,22 @@ everywhere (docs/theory/composition.md).
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
+import scipy
 
 from shoal import checks
-from shoal.accounting import integral, lower
+from shoal.accounting import integral
 from shoal.accounting.atoms import Array, PairLaw
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.search import Side
+from shoal.accounting.search import Side, crossing, log
 from shoal.errors import OutOfRegimeError, UnreachableTargetError
 from shoal.explain.text import up
 from shoal.explain.views import CurveViews
@@ -42,6 +44,11 @@ _NEAR = (0.8, 1.0, 1.25)  # enclosures of delta differ by less
 _LEAST = 1e-290
 _QUICK_TOLERANCE = 1e-3
 _QUICK_UNBOUNDED = 3e-2  # losses without an end take far longer, and so cost 0.1 % of epsilon
+LARGEST_BINARY_SUM = 2_000
+_BINARY_FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+_ROUNDING = 1e-10
+_CELL_ERROR = 1e-11  # relative error of a binomial probability
+_SMALL_CROWD = 300  # reports that may have come from anybody
 
 
 class Curve(CurveViews):
@@ -325,18 +332,46 @@ class PrivacyProfile(Curve):
     def lower_delta(self, epsilon: float) -> float:
         """A delta that some data set really has: no analysis of the same claim can beat it."""
         checks.non_negative(epsilon=epsilon)
-        return lower.delta(self.law, n=self.n, epsilon=epsilon)
+        law, n = self.law, self.n
+        if epsilon >= law.local_epsilon:
+            return 0.0
+        deltas = [integral.enclose(pair, n=n, epsilon=epsilon).lower for pair in self._telling]
+        if law.claim.binary and n <= LARGEST_BINARY_SUM:
+            deltas.append(binary_response_delta(law.local_epsilon, n=n, epsilon=epsilon))
+        return max(deltas, default=0.0)
 
     def lower_epsilon(self, delta: float, rounds: int = 1) -> float:
         """An epsilon that no analysis of the same claim can go below."""
         checks.open_probability(delta=delta)
-        once = lower.epsilon(self.law, n=self.n, delta=delta)
+        n, local = self.n, self.law.local_epsilon
+        epsilons = [
+            integral.epsilon(pair, n, delta, cap=pair.local_epsilon, side=Side.LOWER)
+            for pair in self._telling
+        ]
+        once = max(epsilons, default=0.0)
+        if self.law.claim.binary and n <= LARGEST_BINARY_SUM:
+
+            def log_delta(epsilon: float) -> float:
+                return log(binary_response_delta(local, n=n, epsilon=epsilon))
+
+            aim = log(delta)
+            once = max(once, crossing(log_delta, aim, cap=local, guess=once, side=Side.LOWER))
         if rounds == 1 or self.law.claim.clone_probability is None or self.local_epsilon == 0:
             return once
         from shoal.accounting import ternary
 
         asked = {"local_epsilon": self.local_epsilon, "delta": delta}
         return max(once, ternary.epsilon(n=self.n, rounds=rounds, **asked))
+
+    @property
+    def _telling(self) -> list[PairLaw]:
+        """The witnesses worth evaluating: in a large crowd only the leading order counts."""
+        law, n = self.law, self.n
+        likely = n * 2 / (math.exp(min(law.local_epsilon, 50.0)) + 1)
+        if likely <= _SMALL_CROWD or not law.witnesses:
+            return list(law.witnesses)
+        most = max(pair.spread(n) for pair in law.witnesses)
+        return [pair for pair in law.witnesses if pair.lost0.size or pair.spread(n) >= 0.9 * most]
 
     def _renyi(self, order: float) -> float:
         """Upper bound on the Rényi divergence of this real order > 1.
@@ -361,3 +396,39 @@ class PrivacyProfile(Curve):
     def spread(self) -> float:
         """Standard deviation of the privacy loss to leading order: a scale, not a bound."""
         return max(pair.spread(self.n) for pair in self.law.pairs)
+
+
+# Lower bounds: what an explicit data set already gives away
+#
+# If everybody else's reports follow R* the divergence between the two neighbouring data sets is
+# *exactly* (1/n) E[(Z_1 + ... + Z_n)_+] with Z = (R_0 - x R_1)/R* under R*
+# (docs/theory/lower-bounds.md), so the same integral, read at its lower end, bounds from below what
+# any analysis of the same claim can prove. Binary randomized response is also summed exactly,
+# maximised over how many of the others hold each answer.
+
+
+def binary_response_delta(
+    local_epsilon: float, *, n: int, epsilon: float, ones: Iterable[int] | None = None
+) -> float:
+    """Exact divergence of shuffled binary randomized response, maximised over the others' ones.
+
+    The number of reported ones is all that a shuffler shows. Person 1 moves from answer 0 to 1
+    while ``ones`` of the other n - 1 people hold answer 1 (a few fractions of them by default).
+    """
+    lie, x = 1 / (math.exp(local_epsilon) + 1), math.exp(epsilon)
+    tried = {round(part * (n - 1)) for part in _BINARY_FRACTIONS} if ones is None else ones
+    best = 0.0
+    for m in tried:
+        for first, second in itertools.permutations(binary_laws(lie, n - 1 - m, m)):
+            cells = first - x * second - _CELL_ERROR * (first + x * second)
+            best = max(best, float(np.maximum(cells, 0.0).sum()))
+    return best * (1 - _ROUNDING)
+
+
+def binary_laws(lie: float, zeros: int, ones: int) -> tuple[Array, Array]:
+    """The number of ones reported by so many people, and by one more on answer 0, or on 1."""
+    others = np.convolve(
+        scipy.stats.binom.pmf(np.arange(zeros + 1), zeros, lie),
+        scipy.stats.binom.pmf(np.arange(ones + 1), ones, 1 - lie),
+    )
+    return np.convolve(others, [1 - lie, lie]), np.convolve(others, [lie, 1 - lie])

@@ -16,9 +16,8 @@ import scipy
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.lower import binary_laws
 from shoal.accounting.noise.profile import checked_epsilon, least_mean
-from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.profile import PrivacyProfile, binary_laws
 
 MOST_ENUMERATED = 128
 # SciPy's binomial probabilities are within 3e-11; their products and sums stay within this.
