@@ -135,7 +135,12 @@ def run(
     with stages("plan"):
         made, tasks = terms.planned(settled)
     with stages("account"):
-        guarantee, tasks = terms.accounted(tasks)
+        guarantee = tasks[0].guarantee
+        if len(tasks) > 1:
+            guarantee = together(tasks, cast("float", terms.delta))
+        if terms.plan is not None:  # which has to be kept, or warns
+            missed = _missed(terms.plan, guarantee, tasks, weaker=limits.weaker)
+            tasks = [replace(task, warnings=missed) for task in tasks]
         guarantee = found.included(guarantee, tasks) if found.groups else guarantee
     total = sum(task.settled.n for task in tasks)
     results: list[ColumnResult] = []
@@ -302,15 +307,6 @@ class Terms:
                 expected, local = f"a mechanism within {name} = {cap or 0:g}", device.local_epsilon
                 wrong = cap is not None and local > cap * _ROUNDING
                 checks.refuse(wrong, expected, local_epsilon=local)
-
-    def accounted(self, tasks: list[Task]) -> tuple[Guarantee, list[Task]]:
-        """What all reports cost together; a plan made before has to be kept, or warns."""
-        delta = cast("float", self.delta)
-        guarantee = tasks[0].guarantee if len(tasks) == 1 else together(tasks, delta)
-        if self.plan is None:
-            return guarantee, tasks
-        missed = _missed(self.plan, guarantee, tasks, weaker=self.limits.weaker)
-        return guarantee, [replace(task, warnings=missed) for task in tasks]
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

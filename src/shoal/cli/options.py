@@ -297,7 +297,26 @@ def command(
         hints, declared = get_type_hints(kind), kind.declared
         last = {each: declared[each].words.get("rich_help_panel") == OUT for each in declared}
         order = sorted(declared, key=lambda each: (last[each], each == "json"))
-        parameters = [_parameter(each, declared[each], hints[each]) for each in order]
+        parameters = []
+        for each in order:  # the type says how the text is read, unless the option has a parser
+            said, hint, default = declared[each], hints[each], declared[each].default
+            read = hint
+            while NoneType in get_args(read) or isinstance(read, GenericAlias):  # list[str] | None
+                read = get_args(read)[0]
+            choices = get_args(read)
+            metavar, parser = _READ.get(read, ("FILE", None))
+            if read is bool:
+                metavar, default = "", bool(default)
+            elif choices:
+                metavar, parser = "|".join(choices), partial(read_choice, choices)
+            words = {"parser": parser} | said.words
+            if said.name.startswith("-"):
+                words["metavar"] = metavar if words["metavar"] is None else words["metavar"]
+                info = typer.Option(default, said.name, **words)
+            else:
+                info = typer.Argument(default, metavar=said.name, **words)
+            only = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(each, only, default=info, annotation=hint))
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -305,26 +324,6 @@ def command(
         return function
 
     return register
-
-
-def _parameter(name: str, declared: Declared, hint: Any) -> inspect.Parameter:  # noqa: ANN401
-    """What Typer reads: the type says how the text is read, unless the option has a parser."""
-    kind, default = hint, declared.default
-    while NoneType in get_args(kind) or isinstance(kind, GenericAlias):  # list[str] | None
-        kind = get_args(kind)[0]
-    choices = get_args(kind)
-    metavar, parser = _READ.get(kind, ("FILE", None))
-    if kind is bool:
-        metavar, default = "", bool(default)
-    elif choices:
-        metavar, parser = "|".join(choices), partial(read_choice, choices)
-    words = {"parser": parser} | declared.words
-    if declared.name.startswith("-"):
-        words["metavar"] = metavar if words["metavar"] is None else words["metavar"]
-        info = typer.Option(default, declared.name, **words)
-    else:
-        info = typer.Argument(default, metavar=declared.name, **words)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=hint)
 
 
 def in_options(error: ShoalError, options: BareOptions) -> ShoalError:

@@ -78,7 +78,18 @@ class Files:
         names = [os.fspath(place) for place in places]
         checks.refuse(not names, "at least one file", data="none")
         name = ", ".join(names)
-        expanded = [each for place in names for each in _expanded(place, elsewhere=elsewhere)]
+        expanded: list[str] = []
+        for place in names:  # itself if it is there, or the files that the pattern describes
+            if "://" in place:
+                expected = "files on this machine (--engine spark reads other places)"
+                checks.refuse(not elsewhere, expected, data=place)
+            described = [place] if "://" in place or Path(place).exists() else []
+            if not described and glob.has_magic(place):
+                # Not Path.glob: a pattern may begin at the root, or with ..
+                described = sorted(glob.glob(place, recursive=True))  # noqa: PTH207
+            expected = "an existing file or directory, or a pattern that describes some"
+            checks.refuse(not described, expected, data=place)
+            expanded += described
         empty = [each for each in expanded if "://" not in each and not any(_inside(Path(each)))]
         checks.refuse(empty, "a directory with files in it", data=next(iter(empty), None))
         # Of a directory elsewhere is only known that what is below it is its own.
@@ -195,22 +206,6 @@ def _require_whole(path: Path, name: str, *, compressed: bool) -> None:
     expected = f"{early}its last line has no line break, and may be cut off"
     checks.refuse(last not in b"\r\n", expected, data=name)
     checks.refuse(quotes % 2, f'{early}a quote (") is opened and not closed', data=name)
-
-
-def _expanded(place: str, *, elsewhere: bool) -> list[str]:
-    """The place itself if there is one, or the files that the pattern describes."""
-    if "://" in place:
-        expected = "files on this machine (--engine spark reads other places)"
-        checks.refuse(not elsewhere, expected, data=place)
-        return [place]
-    if Path(place).exists():
-        return [place]
-    described: list[str] = []
-    if glob.has_magic(place):  # not Path.glob: a pattern may begin at the root, or with ..
-        described = sorted(glob.glob(place, recursive=True))  # noqa: PTH207
-    expected = "an existing file or directory, or a pattern that describes some"
-    checks.refuse(not described, expected, data=place)
-    return described
 
 
 def _inside(place: Path) -> Iterator[Path]:
