@@ -92,7 +92,7 @@ def functions_of(file: Path) -> dict[str, set[int]]:
 
 @pytest.mark.parametrize(
     ("arguments", "files", "functions"),
-    [(AMPLIFY, 18, 95), (RUN, 38, 260), (UP, 95, 894)],
+    [(AMPLIFY, 18, 95), (RUN, 38, 260), (UP, 95, 895)],
     ids=["amplify", "run", "up"],
 )
 def test_a_journey_keeps_its_budget(arguments, files, functions, tmp_path):
