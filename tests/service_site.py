@@ -12,7 +12,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from threading import Barrier
@@ -20,6 +20,7 @@ from types import SimpleNamespace
 
 import httpx
 import numpy as np
+import pytest
 import sqlalchemy as sa
 
 from factories import DAY, example, party
@@ -36,7 +37,7 @@ from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.batch_file import BatchFile, BatchHeader
 from shoal.service.client import Client, Keys, Policy, Settings, seal_many
 from shoal.service.clock import ManualClock, system_clock
-from shoal.service.db import Database
+from shoal.service.db import Database, migrations
 from shoal.service.errors import already_collected
 from shoal.service.http.limits import Limits
 from shoal.service.http.server import address, background, listen
@@ -818,6 +819,50 @@ class Batchwise(Shuffler):
             assert crowd not in found
             found[crowd] = inner.open_all(bytes(batch.body), self.analyzers[crowd])
         return found
+
+
+# --------------------------------------------------------------------------- the next version
+
+
+BEFORE = {tree: migrations.head(tree) for tree in migrations.TREES}
+COLUMN = "next"
+SCRIPT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = {revision!r}, {before!r}
+branch_labels = depends_on = None
+
+
+def upgrade():
+    column = sa.Column({column!r}, sa.Integer, nullable=False, server_default="0")
+    op.add_column({table!r}, column)
+"""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """Of the shuffler's tables: where it begins and ends, and the column it adds to the extents."""
+
+    before: str = BEFORE["shuffler"]
+    revision: str = f"{int(BEFORE['shuffler']) + 1:04}"
+    column: str = COLUMN
+
+
+@pytest.fixture
+def next_step(tmp_path, monkeypatch):
+    """It adds a column to the shuffler's extents, and one to the analyzer's collections."""
+    scripts = tmp_path / "scripts"
+    shutil.copytree(migrations._SCRIPTS, scripts)
+    for tree, table in (("shuffler", "extents"), ("analyzer", "collections")):
+        before = BEFORE[tree]
+        revision = f"{int(before) + 1:04}"
+        script = SCRIPT.format(revision=revision, before=before, column=COLUMN, table=table)
+        (scripts / tree / f"r{revision}_next.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(migrations, "_SCRIPTS", scripts)
+    migrations._scripts.cache_clear()
+    yield NextStep()
+    migrations._scripts.cache_clear()
 
 
 # -------------------------------------------------------------------------------- other processes

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from migration_kit import BEFORE, next_step  # noqa: F401 - a fixture
 from running_kit import quick
+from service_site import BEFORE, next_step  # noqa: F401 - a fixture
 from shoal.errors import RefusedError
 from shoal.service.analyzer.store import AnalyzerStore
 from shoal.service.db import Database

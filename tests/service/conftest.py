@@ -13,8 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from forking import Forks
-from migration_kit import next_step  # noqa: F401 - a fixture
-from service_site import Analyzer, Shuffler, Site
+from service_site import (
+    Analyzer,
+    Shuffler,
+    Site,
+    next_step,  # noqa: F401 - a fixture
+)
 
 
 @pytest.fixture(scope="session")
