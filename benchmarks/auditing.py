@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from result import Result
 from scipy import optimize
 
-from shoal.accounting.lower import binary_response_delta
+from shoal.accounting.profile import binary_response_delta
 from shoal.auditing import audit
 from shoal.mechanisms.response import RandomizedResponse
 

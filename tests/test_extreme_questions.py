@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import shoal
 from command_kit import shoal as command
-from shoal import checks, learning, testing
-from shoal.accounting import gaussian, ternary
+from shoal import BlanketLaw, checks, learning, testing
+from shoal.accounting import gaussian, repeated
 from shoal.learning.accountant import epsilon_of
 from shoal.learning.run import Run
 from shoal.learning.steps import StepLaw, composed_epsilon
@@ -212,7 +212,7 @@ def test_steps_too_small_for_floats_are_still_bounded(mu, rounds):
 
 @pytest.mark.parametrize("local_epsilon", [25.0, 50.0, 300.0])
 def test_a_lower_bound_with_rare_losses_is_one(local_epsilon):
-    lower = ternary.epsilon(local_epsilon=local_epsilon, n=1000, rounds=10, delta=1e-6)
+    lower = repeated.epsilon(BlanketLaw.generic(local_epsilon), n=1000, rounds=10, delta=1e-6)
     assert 0 <= lower <= 10 * local_epsilon
 
 

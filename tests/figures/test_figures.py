@@ -13,7 +13,7 @@ from scipy import stats
 import brute
 from repository import run_python
 from shoal import figures
-from shoal.accounting import catalog, ternary
+from shoal.accounting import catalog, repeated
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import InvalidArgumentError
@@ -287,7 +287,7 @@ def test_the_transition_is_where_it_is_marked(delta):
 
 def test_the_witness_agrees_with_the_integral_after_one_round():
     for local_epsilon, n in ((1.0, 10**4), (4.0, 10**5), (6.0, 10**5)):
-        single = ternary.epsilon(local_epsilon=local_epsilon, n=n, rounds=1, delta=1e-6)
+        single = repeated.epsilon(BlanketLaw.generic(local_epsilon), n=n, rounds=1, delta=1e-6)
         known = PrivacyProfile(BlanketLaw.generic(local_epsilon), n).lower_epsilon(1e-6)
         assert single <= known * SLACK
         assert single == pytest.approx(known, rel=5e-3)
@@ -309,7 +309,7 @@ def test_the_witness_never_exceeds_the_truth(rounds):
     p, q = p[kept], q[kept]
     if rounds == 2:
         p, q = np.outer(p, p).ravel(), np.outer(q, q).ravel()
-    found = ternary.epsilon(local_epsilon=local_epsilon, n=n, rounds=rounds, delta=delta)
+    found = repeated.epsilon(BlanketLaw.generic(local_epsilon), n=n, rounds=rounds, delta=delta)
     true_delta = np.maximum(p - math.exp(found) * q, 0.0).sum()
     assert delta <= true_delta * (1 + 1e-6)
     assert true_delta < 1.1 * delta

@@ -11,6 +11,8 @@ from shoal import checks
 from shoal.accounting import catalog
 from shoal.accounting.devices import ALONE, Devices, People, Randomizer
 from shoal.accounting.guarantee import NEIGHBOURING, delta_warnings
+from shoal.accounting.profile import PrivacyProfile
+from shoal.accounting.two_outputs import TwoOutputsProfile
 from shoal.errors import OutOfRegimeError
 from shoal.explain import plots
 from shoal.explain.document import Document, Row, Table
@@ -186,12 +188,15 @@ def compare(
     checks.refuse(people.participation < 1, expected, participation=people.participation)
     profile = devices.profile(people)
     local = profile.local_epsilon
+    exact: TwoOutputsProfile | None = None
+    if isinstance(profile, PrivacyProfile) and profile.law.claim.ends is not None:
+        exact = TwoOutputsProfile(profile.law, profile.n)
     row = partial(
         Comparison,
         delta=delta,
         n=people.honest,
         local_epsilon=local,
-        lower=profile.lower_epsilon(delta),
+        lower=(exact or profile).lower_epsilon(delta),
     )
     rows = []
     if randomizer is not None:
@@ -200,16 +205,19 @@ def compare(
         alone = devices.alone(delta) if math.isinf(local) else None
         if alone is not None and epsilon >= alone[0] * (1 - ALONE):
             remark = "no better than a report by itself"
-        own = row(
-            name="blanket",
-            title="Privacy blanket of the randomizer itself",
-            citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
-            status=catalog.Status.PROVED.value,
-            scope=profile.scope,
-            epsilon=epsilon,
-            remark=remark,
+        own = partial(row, status=catalog.Status.PROVED.value, scope=profile.scope, remark=remark)
+        if exact is not None:
+            title = "Two outputs: the divergence of the worst data"
+            exactly = exact.epsilon(delta)
+            rows.append(own(name="two-outputs", title=title, citation="Shoal", epsilon=exactly))
+        rows.append(
+            own(
+                name="blanket",
+                title="Privacy blanket of the randomizer itself",
+                citation="Balle, Bell, Gascón, Nissim 2019, evaluated exactly",
+                epsilon=epsilon,
+            )
         )
-        rows.append(own)
     if math.isfinite(local):
         query = catalog.Query(
             local_epsilon=local, n=people.honest, delta=delta, k=devices.categories

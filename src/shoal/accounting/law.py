@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from shoal import checks
 from shoal.accounting import table as tables
-from shoal.accounting.atoms import NORMALISATION_TOLERANCE, AtomLike, PairLaw, distinct
+from shoal.accounting.atoms import NORMALISATION_TOLERANCE, Array, AtomLike, PairLaw, distinct
 from shoal.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -38,6 +38,49 @@ ADAPTIVE = "any randomizers with this local guarantee, even chosen adaptively"
 
 
 @dataclass(frozen=True)
+class Ends:
+    """The least and the largest probability of output 1, and of output 0.
+
+    ``least`` and ``most`` are those of 1, ``rest`` is 1 - most, ``unlike`` 1 - least: given and not
+    computed, since a difference would have lost its digits. Zero is none of them.
+    """
+
+    least: float
+    most: float
+    unlike: float
+    rest: float
+
+    @classmethod
+    def of(cls, rows: Array) -> Ends | None:
+        """Those of a table's rows, if it has two columns that are not all equal, and no zero."""
+        if rows.shape[1] != 2 or not (rows > 0).all() or np.ptp(rows[:, 1]) == 0:
+            return None
+        zero, one = rows.T
+        return cls(float(one.min()), float(one.max()), float(zero.max()), float(zero.min()))
+
+    @property
+    def local_epsilon(self) -> float:
+        """Of an output 1."""
+        return math.log(self.most / self.least)
+
+    @property
+    def mirrored(self) -> Ends:
+        """Outputs exchanged: the other order of the two data sets."""
+        return Ends(self.rest, self.unlike, self.most, self.least)
+
+    @cached_property
+    def orders(self) -> tuple[Ends, ...]:
+        """Whose divergences differ."""
+        return (self,) if self == self.mirrored else (self, self.mirrored)
+
+    @property
+    def spread(self) -> float:
+        """Deviation of one person's loss among many, to leading order."""
+        variance = min(self.least * self.unlike, self.most * self.rest)
+        return (self.most - self.least) / math.sqrt(variance)
+
+
+@dataclass(frozen=True)
 class Claim:
     """Whose guarantee a law proves: the theorem, the randomizers it covers, their local epsilon.
 
@@ -46,7 +89,7 @@ class Claim:
     ``clone_probability`` is that of the clone pair which the law is equivalent to, if it is one.
     ``categories`` is k if the claim is about k-ary randomized response.
     ``gaussian`` says that reports are Gaussian: how far apart two of them can be, over sigma. Then
-    the curve of one of them is known exactly.
+    the curve of one of them is known exactly. ``ends`` says that an output is one of two.
     """
 
     theorem: str = "privacy blanket"
@@ -56,6 +99,7 @@ class Claim:
     clone_probability: float | None = None
     categories: int | None = None
     gaussian: float | None = None
+    ends: Ends | None = None
 
 
 PairLike = PairLaw | Iterable[AtomLike]
@@ -178,7 +222,8 @@ class BlanketLaw:
         e = _exponential(epsilon)
         z = e + k - 1
         atoms = [(1 / z, e, 1.0), (1 / z, 1.0, e), ((k - 2) / z, 1.0, 1.0)]
-        claim = Claim(local_epsilon=epsilon, binary=k == 2, categories=k)
+        ends = Ends(1 / z, e / z, e / z, 1 / z) if k == 2 and epsilon > 0 else None
+        claim = Claim(local_epsilon=epsilon, binary=k == 2, categories=k, ends=ends)
         return cls(atoms, witnesses=lambda: _response_witnesses(k, e), claim=claim)
 
     @classmethod
@@ -191,7 +236,7 @@ class BlanketLaw:
         return cls(
             tables.blanket_pairs(rows),
             witnesses=lambda: tables.witness_pairs(rows),
-            claim=Claim(local_epsilon=local_epsilon),
+            claim=Claim(local_epsilon=local_epsilon, ends=Ends.of(rows)),
         )
 
     @classmethod
@@ -250,7 +295,7 @@ class BlanketLaw:
         return BlanketLaw(
             [pair.participating(probability) for pair in self.pairs],
             witnesses=lambda: [pair.participating(probability) for pair in self.witnesses],
-            claim=replace(self.claim, binary=False, clone_probability=None),
+            claim=replace(self.claim, binary=False, clone_probability=None, ends=None),
         )
 
 

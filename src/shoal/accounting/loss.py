@@ -119,7 +119,7 @@ def _samples(curve: Curve) -> Samples:
     spacing = width * CELLS_PER_SPREAD / _SAMPLES_PER_SPREAD
     fine = np.linspace(0.0, close, math.ceil(close / spacing) + 1)
     epsilons = np.unique(np.append(fine, np.linspace(close, end, _COARSE_SAMPLES)))
-    return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
+    return Samples(epsilons, curve.quick_deltas(epsilons))
 
 
 def _fft_error(

@@ -124,6 +124,10 @@ class Curve(CurveViews):
         """An upper bound like ``delta``, for sampling: perhaps less tight, never unsound."""
         return self.delta(epsilon)
 
+    def quick_deltas(self, epsilons: Array) -> Array:
+        """Those of many epsilons."""
+        return each(self.quick_delta, epsilons)
+
     @overload
     def renyi(self, order: float) -> float: ...
     @overload
@@ -195,7 +199,7 @@ def pure_samples(curve: Curve) -> Samples:
         if high > low
     ]
     epsilons = np.unique(np.append(np.concatenate([*pieces, np.empty(0)]), end))
-    return Samples(epsilons, np.array([curve.quick_delta(float(eps)) for eps in epsilons]))
+    return Samples(epsilons, curve.quick_deltas(epsilons))
 
 
 def interpolated(samples: Samples, epsilons: Array) -> Array:
@@ -356,12 +360,11 @@ class PrivacyProfile(Curve):
 
             aim = log(delta)
             once = max(once, crossing(log_delta, aim, cap=local, guess=once, side=Side.LOWER))
-        if rounds == 1 or self.law.claim.clone_probability is None or self.local_epsilon == 0:
+        if rounds == 1 or self.local_epsilon == 0:
             return once
-        from shoal.accounting import ternary
+        from shoal.accounting import repeated
 
-        asked = {"local_epsilon": self.local_epsilon, "delta": delta}
-        return max(once, ternary.epsilon(n=self.n, rounds=rounds, **asked))
+        return max(once, repeated.epsilon(self.law, n=self.n, rounds=rounds, delta=delta))
 
     @property
     def _telling(self) -> list[PairLaw]:

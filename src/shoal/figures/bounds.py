@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.accounting import catalog, renyi, ternary
+from shoal.accounting import catalog, renyi, repeated
 from shoal.accounting.law import BlanketLaw
 from shoal.accounting.profile import PrivacyProfile
 from shoal.errors import OutOfRegimeError
@@ -226,7 +226,7 @@ def epsilon_vs_rounds(points: int) -> Iterator[Row]:
             "advanced": composed.epsilon(DELTA, method="advanced"),
             "renyi": composed.epsilon(DELTA, method="renyi"),
             "pld": composed.epsilon(DELTA, method="pld"),
-            "lower": ternary.epsilon(**known),
+            "lower": repeated.epsilon(profile.law, n=n, rounds=rounds, delta=DELTA),
         }
 
 
