@@ -25,6 +25,7 @@ from shoal.accounting.catalog import (
     clone_lemma,
     fmt21,
     gddsk21,
+    variation_ratio,
 )
 from shoal.accounting.exact import enumerate_law, enumerate_shuffle, two_atom_delta
 from shoal.accounting.law import BlanketLaw
@@ -77,12 +78,6 @@ def randomized_response_delta(*, k, local_epsilon, n, epsilon):
     e, rest = math.exp(local_epsilon), [k - 3] * (k > 3)
     rows = np.array([[e, 1, 1, *rest], [1, e, 1, *rest], [1, 1, e, *rest]]) / (e + k - 1)
     return shuffled_delta(*rows, n=n, epsilon=epsilon)
-
-
-def lower_delta(k, local_epsilon, n, epsilon):
-    """A δ that k-ary randomized response really has."""
-    law = BlanketLaw.randomized_response(k=k, epsilon=local_epsilon)
-    return PrivacyProfile(law, n).lower_delta(epsilon)
 
 
 def blanket_delta(atoms, *, n, epsilon):
@@ -185,6 +180,23 @@ RENYI = [(10**3, 2, 5.886e-3), (10**3, 8, 5.923e-2), (10**3, 32, 1.763e-1), (10*
 @pytest.mark.parametrize(("n", "order", "value"), RENYI)
 def test_renyi_reference_values(n, order, value):
     assert gddsk21.renyi(local_epsilon=1, n=n, order=order) == pytest.approx(value, rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "local_epsilon", "epsilon"),
+    [
+        (10**3, 1, 0.130566),
+        (10**4, 2, 0.107666),
+        (10**5, 4, 0.117026),
+        (10**6, 6, 0.102915),
+        (10**6, 8, 0.303640),
+    ],
+)
+def test_ternary_lower_bound_reference_values(n, local_epsilon, epsilon):
+    delta = variation_ratio.lower_bound_delta(
+        k=3, local_epsilon=local_epsilon, n=n, epsilon=epsilon
+    )
+    assert delta == pytest.approx(1e-6, rel=2e-3)
 
 
 # --- the shape of the catalog ---------------------------------------------------------------------
@@ -402,7 +414,10 @@ def test_blanket_and_renyi_bounds_are_above_the_truth(local_epsilon, n, delta):
             assert optimal_delta(local_epsilon, n, epsilon) <= delta
     epsilon = answer_or_none("gddsk21", local_epsilon, n, delta)
     if epsilon is not None:
-        assert lower_delta(3, local_epsilon, n, epsilon) <= delta
+        true = variation_ratio.lower_bound_delta(
+            k=3, local_epsilon=local_epsilon, n=n, epsilon=epsilon
+        )
+        assert true <= delta
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -413,7 +428,10 @@ def test_randomized_response_bounds_are_above_its_lower_bound(local_epsilon, n, 
     for name in ("krr-closed", *BLANKETS):
         epsilon = answer_or_none(name, local_epsilon, n, delta, k=k)
         if epsilon is not None:
-            assert lower_delta(k, local_epsilon, n, epsilon) <= delta
+            true = variation_ratio.lower_bound_delta(
+                k=k, local_epsilon=local_epsilon, n=n, epsilon=epsilon
+            )
+            assert true <= delta
 
 
 @pytest.mark.parametrize(
@@ -715,24 +733,34 @@ def test_the_converted_epsilon_is_one_of_the_orders():
 # --- the variation-ratio pair ---------------------------------------------------------------------
 
 
-def claimed_delta(local_epsilon, alpha, n, epsilon):
-    """δ(ε) of the pair of variation α (e^ε₀ − 1), over the first count i and the total t."""
-    e, x = math.exp(local_epsilon), math.exp(epsilon)
-    t, i = np.indices((n + 1, n + 1))
+@pytest.mark.parametrize("k", [3, 4, 5, 9])
+@pytest.mark.parametrize(("local_epsilon", "n"), [(0.4, 3), (1, 12), (2.5, 30), (5, 8)])
+def test_the_lower_bound_is_below_exact_randomized_response(k, local_epsilon, n):
+    for fraction in (0.0, 0.1, 0.5, 0.9):
+        epsilon = fraction * local_epsilon
+        asked = {"k": k, "local_epsilon": local_epsilon, "n": n, "epsilon": epsilon}
+        exact = randomized_response_delta(**asked)
+        lower = variation_ratio.lower_bound_delta(**asked)
+        assert lower <= exact
+        if k == 3:
+            assert lower == pytest.approx(exact, rel=1e-7)
 
-    def others(c, a):
-        return binom.pmf(c, n - 1, 2 * alpha) * binom.pmf(a, np.maximum(c, 0), 0.5)
 
-    own, other, neither = others(t - 1, i - 1), others(t - 1, i), others(t, i)
-    rest = (1 - (e + 1) * alpha) * neither
-    gains = alpha * (e * own + other) + rest - x * (alpha * (own + e * other) + rest)
-    return float(np.maximum(gains, 0.0).sum())
+def test_the_lower_bound_is_below_the_blanket():
+    for k, n, fraction in itertools.product((3, 4, 8), (2, 5), (0.1, 0.5)):
+        epsilon = 1.5 * fraction
+        upper = blanket_delta(randomized_response_atoms(k, 1.5), n=n, epsilon=epsilon)
+        lower = variation_ratio.lower_bound_delta(k=k, local_epsilon=1.5, n=n, epsilon=epsilon)
+        assert 0 < lower <= upper
 
 
 def test_randomized_response_itself_exceeds_the_pair():
-    exact = randomized_response_delta(k=5, local_epsilon=1, n=30, epsilon=0.2)
-    assert exact == pytest.approx(0.0110468, abs=5e-8)
-    assert claimed_delta(1, 1 / (math.e + 4), 30, 0.2) == pytest.approx(0.0109974, abs=5e-8)
+    asked = {"k": 5, "local_epsilon": 1, "n": 30, "epsilon": 0.2}
+    assert randomized_response_delta(**asked) == pytest.approx(0.0110468, abs=5e-8)
+    assert variation_ratio.lower_bound_delta(**asked) == pytest.approx(0.0109974, abs=5e-8)
+    hundred = {"k": 100, "local_epsilon": 4, "n": 10**4}
+    lower = variation_ratio.lower_bound_delta(epsilon=0.233698, **hundred)
+    assert lower == pytest.approx(1e-6, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -754,7 +782,9 @@ def test_the_counterexample_to_variation_ratio(local_epsilon, alpha, n, epsilon,
         assert max(np.array(first) / second) <= e * (1 + 1e-12)
         assert sum(first) == pytest.approx(1)
     exact = shuffled_delta(own, neighbour, others, n=n, epsilon=epsilon)
-    pair = claimed_delta(local_epsilon, alpha, n, epsilon)
+    pair = variation_ratio.claimed_delta(
+        local_epsilon=local_epsilon, total_variation=alpha * (e - 1), n=n, epsilon=epsilon
+    )
     assert exact == pytest.approx(true, rel=2e-3)
     assert pair == pytest.approx(claimed, rel=2e-3)
     assert pair < exact / 1.8
@@ -765,8 +795,26 @@ def test_the_counterexample_to_variation_ratio(local_epsilon, alpha, n, epsilon,
 
 def test_at_the_largest_variation_the_pair_is_the_optimal_clones():
     for local_epsilon, n, epsilon in [(1, 500, 0.1), (3, 50, 1.0), (0.2, 2000, 0.01)]:
-        pair = claimed_delta(local_epsilon, 1 / (math.exp(local_epsilon) + 1), n, epsilon)
+        pair = variation_ratio.claimed_delta(
+            local_epsilon=local_epsilon,
+            total_variation=math.tanh(local_epsilon / 2),
+            n=n,
+            epsilon=epsilon,
+        )
         assert pair == pytest.approx(optimal_delta(local_epsilon, n, epsilon), rel=1e-7)
+
+
+def test_the_pair_refuses_what_it_cannot_mean():
+    asked = {"k": 3, "local_epsilon": 1, "n": 10, "epsilon": 0.1}
+    assert variation_ratio.lower_bound_delta(**(asked | {"epsilon": 1})) == 0.0
+    for wrong in ({"k": 2}, {"epsilon": -1}, {"n": 0}, {"local_epsilon": 0}):
+        with pytest.raises(InvalidArgumentError):
+            variation_ratio.lower_bound_delta(**(asked | wrong))
+    for wrong in ({"n": 10**11}, {"local_epsilon": 101}, {"local_epsilon": 1e-7}):
+        with pytest.raises(OutOfRegimeError):
+            variation_ratio.lower_bound_delta(**(asked | wrong))
+    with pytest.raises(InvalidArgumentError, match="total_variation"):
+        variation_ratio.claimed_delta(local_epsilon=1, total_variation=0.5, n=10, epsilon=0.1)
 
 
 @pytest.mark.parametrize(("n", "share"), [(1, 0.3), (7, 0.5), (1000, 1e-4), (10**9, 0.37)])

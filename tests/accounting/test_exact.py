@@ -18,6 +18,12 @@ from shoal.accounting.exact import (
     two_atom_delta,
     worst_shuffle,
 )
+from shoal.accounting.published import (
+    clone_divergence,
+    clones_interval,
+    conditional_divergence,
+)
+from shoal.accounting.search import Side, largest, least
 from shoal.errors import InvalidArgumentError
 
 repeatable = settings(deadline=None, derandomize=True)
@@ -130,6 +136,82 @@ def test_two_atom_delta_shrinks_with_epsilon_and_with_the_crowd(n, local, part):
     assert two_atom_delta(n=n + 1, epsilon=part * local, **given_) <= here * slack
     assert two_atom_delta(n=n, epsilon=(part + 0.01) * local, **given_) <= here * slack
     assert two_atom_delta(n=n, epsilon=local, **given_) == 0.0
+
+
+# ------------------------------------------------------------------------- the published algorithms
+
+
+def test_algorithms_reproduce_the_interval_of_the_authors_program():
+    # Its search starts at a closed form, 0.537804, and halves ten times; it reports upper ends.
+    def search(side):
+        def exceeds(epsilon):
+            given_ = {"n": 10**5, "epsilon": epsilon, "local_epsilon": 4.0, "step": 100}
+            return clone_divergence(**given_, side=side, limit=1e-6) > 1e-6
+
+        lower = largest(exceeds, 0.0, 0.537804, steps=10)
+        upper = least(lambda epsilon: not exceeds(epsilon), 0.0, 0.537804, steps=10)
+        return lower, upper
+
+    (lower, reported), (_, upper) = search(Side.LOWER), search(Side.UPPER)
+    assert reported == pytest.approx(0.16754, abs=5e-6)
+    assert upper == pytest.approx(0.17279, abs=5e-6)
+    assert lower < 0.169770 < upper
+
+
+@pytest.mark.parametrize(
+    ("n", "local", "delta", "step"),
+    [
+        (1, 1.0, 1e-3, 100),
+        (2, 1.0, 1e-3, 100),
+        (50, 2.0, 1e-3, 100),  # one block holds everything
+        (50, 2.0, 1e-3, 50),
+        (50, 2.0, 1e-3, 7),
+        (1000, 0.5, 1e-5, 10),
+        (10**5, 4.0, 1e-6, 100),
+        (10**5, 4.0, 1e-10, 30),
+    ],
+)
+def test_published_interval_encloses_the_exact_epsilon(n, local, delta, step):
+    found = clones_interval(n=n, delta=delta, local_epsilon=local, step=step)
+    pair = {"n": n, "local_epsilon": local, "clone_probability": clones(local)}
+    assert two_atom_delta(epsilon=found.upper, **pair) <= delta
+    assert two_atom_delta(epsilon=found.lower, **pair) >= delta
+    assert found.upper <= local
+
+
+def test_published_interval_closes_with_the_step():
+    given_ = {"n": 500, "delta": 1e-4, "local_epsilon": 2.0}
+    wide, narrow = (clones_interval(**given_, step=step) for step in (100, 1))
+    assert wide.lower < narrow.lower < narrow.upper < wide.upper
+    assert narrow.upper - narrow.lower < 1e-4
+
+
+@repeatable
+@given(n=st.integers(1, 40), local=local_epsilons, part=fractions_of_local)
+def test_algorithm_six_with_single_steps_is_the_double_sum(n, local, part):
+    epsilon = part * local
+    truth = brute.hockey_stick(*brute.clone_pair(n, local, clones(local)), epsilon)
+    given_ = {"n": n, "epsilon": epsilon, "local_epsilon": local, "step": 1, "limit": 1.0}
+    upper = clone_divergence(**given_, side=Side.UPPER)
+    lower = clone_divergence(**given_, side=Side.LOWER)
+    assert lower - 1e-15 <= truth <= upper + 1e-15
+    assert upper <= lower * 1.002 + 1e-15
+
+
+@repeatable
+@given(local=local_epsilons, part=fractions_of_local, start=st.integers(0, 400))
+def test_conditional_divergence_does_not_grow_with_the_clones(local, part, start):
+    # Lemma F.2, for both orders of the pair, and both orders are equal by symmetry.
+    truth = math.exp(local) / (math.exp(local) + 1)
+    epsilon = part * local
+    for first, second in ((truth, 1 - truth), (1 - truth, truth)):
+        values = [
+            conditional_divergence(clones=c, epsilon=epsilon, first=first, second=second)
+            for c in range(start, start + 6)
+        ]
+        assert all(b <= a * (1 + 1e-11) + 1e-15 for a, b in itertools.pairwise(values))
+    vectorised, _ = exact._conditional(np.arange(start, start + 6, dtype=float), epsilon, local)
+    assert vectorised == pytest.approx(values, rel=1e-9, abs=1e-14)
 
 
 @repeatable

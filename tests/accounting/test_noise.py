@@ -318,19 +318,67 @@ def test_near_central_calibration_is_kept_and_optimal(epsilon, delta):
         assert neighbour > delta
 
 
-# -------------------------------------------------------------- what the papers prescribe
+# -------------------------------------------------------------------------- smoothness
 
 
-def test_what_the_published_proof_gives_away():
-    """At γ = 100/n and ε = 1: the lemma about smooth laws, smoothness itself, and the truth."""
-    n, alpha = 10**6, math.tanh(1 / 2)
-    lemma = sum(math.exp(-(alpha**2) * 100 / c) for c in (8, 8 + 2 * alpha))
-    pmf = scipy.stats.binom.pmf(np.arange(500), n, 100 / n)
-    ratios = (pmf[:-1], pmf[1:]), (pmf[1:], pmf[:-1])
-    smooth = max(own[own >= math.e * other].sum() for own, other in ratios)
-    exact = zero_sum.one_bin_delta(n=n, gamma=100 / n, epsilon=1.0)
-    assert (lemma, smooth, exact) == pytest.approx((0.16, 1.5e-13, 5.6e-15), rel=0.05)
-    assert alpha**-2 == pytest.approx(4.683, abs=1e-3)
+@laws
+@given(
+    weights=st.lists(st.floats(0.01, 1), min_size=1, max_size=8),
+    epsilon=st.floats(0.05, 2),
+)
+def test_smooth_noise_makes_a_count_private(weights, epsilon):
+    pmf = np.array(weights) / sum(weights)
+    up, stay = np.append(0, pmf), np.append(pmf, 0)
+    x = math.exp(epsilon)
+    exact = max(np.maximum(up - x * stay, 0).sum(), np.maximum(stay - x * up, 0).sum())
+    assert exact <= zero_sum.smoothness_delta(pmf, epsilon=epsilon) + 1e-12
+
+
+def test_smoothness_by_its_definition():
+    pmf = [float(p) for p in binomial(9, Fraction(1, 3))]
+    for epsilon, k in itertools.product((0.2, 0.7), (1, 3, 12)):
+        by_hand = 0.0
+        for shift in (*range(-k, 0), *range(1, k + 1)):
+            law = dict(enumerate(pmf))
+            bad = [
+                p
+                for y, p in law.items()
+                if p >= math.exp(abs(shift) * epsilon) * law.get(y + shift, 0.0)
+            ]
+            by_hand = max(by_hand, math.fsum(bad))
+        assert zero_sum.smoothness_delta(pmf, epsilon=epsilon, k=k) == pytest.approx(by_hand)
+        exact = zero_sum.binomial_smoothness_delta(n=9, gamma=1 / 3, epsilon=epsilon, k=k)
+        assert exact == pytest.approx(by_hand)
+
+
+@laws
+@given(
+    n=st.integers(100, 20_000),
+    gamma=st.floats(0.02, 0.5),
+    alpha=st.floats(0.05, 0.95),
+    k=st.integers(1, 4),
+)
+def test_the_binomial_lemma_holds_where_it_claims_to(n, gamma, alpha, k):
+    if k > alpha * gamma * n / 2:
+        with pytest.raises(OutOfRegimeError):
+            zero_sum.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
+        return
+    claimed = zero_sum.binomial_lemma(n=n, gamma=gamma, alpha=alpha, k=k)
+    exact = zero_sum.binomial_smoothness_delta(n=n, gamma=gamma, epsilon=claimed.epsilon, k=k)
+    assert exact <= claimed.delta + 1e-30
+
+
+def test_lemma_smoothness_and_exact_divergence_are_ordered():
+    found = zero_sum.binomial_comparison(n=10_000, gamma=0.0725, epsilon=1.0)
+    assert found.exact < found.smooth < found.lemma <= 1e-6
+
+
+def test_which_square_root_bounds_alpha():
+    for epsilon in np.linspace(0.01, 1, 50):
+        alpha = zero_sum.alpha_of(epsilon)
+        assert epsilon / math.sqrt(5) <= alpha < epsilon / math.sqrt(4)
+        assert epsilon / math.sqrt(zero_sum.alpha_divisor(epsilon)) == pytest.approx(alpha)
+        assert 2 * math.atanh(alpha) == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0])
@@ -339,6 +387,9 @@ def test_published_constants_are_sound_and_far_from_tight(epsilon):
     two = n * zero_sum.two_bin_gamma(n=n, **target)
     assert zero_sum.zero_sum_mean(**target) > 15 * n * zero_sum.one_bin_gamma(n=n, **target)
     assert zero_sum.zero_sum_histogram_mean(**target) > 25 * two
+    assert dummies.dummies_mean(**target) > 10 * two
+    assert binary.coins_mean(**target) > 10 * binary.binary_lambda(n=n, **target)
+    assert zero_sum.fake_users_variance(**target) > 10 * two
     assert zero_sum.zero_sum_mean(epsilon=1.0, delta=1e-6) == pytest.approx(725.4, abs=0.1)
 
 
@@ -357,6 +408,8 @@ def test_published_constants_are_sound_and_far_from_tight(epsilon):
         (dummies.dummies_rho, {"n": 10, "k": 2, "epsilon": 1, "delta": 0}, "delta"),
         (binary.binary_delta, {"n": 10, "lam": 11, "epsilon": 1}, "lam"),
         (near_central.near_central_calibration, TARGET | {"inflation": 1.0}, "inflation"),
+        (zero_sum.smoothness_delta, {"pmf": [0.5, 0.4], "epsilon": 1}, "sum to 1"),
+        (zero_sum.smoothness_delta, {"pmf": [1.5, -0.5], "epsilon": 1}, "a list of probabilities"),
         (zero_sum.zero_sum_mean, TARGET | {"epsilon": 2.0}, "epsilon <= 1"),
     ],
 )

@@ -38,6 +38,13 @@ _SUM_TOLERANCE = 1e-9
 _ROUNDED_TO_ONE = 1e-15
 
 
+def participants(n: float) -> int:
+    """``n`` as an int, if binomials of that many people are known accurately enough."""
+    people = checks.count(n=n)
+    checks.refuse(people > LARGEST_N, f"n <= {LARGEST_N}: use the integral for more", n=n)
+    return people
+
+
 # ------------------------------------------------------------------------------ two-atom pairs
 
 
@@ -68,9 +75,7 @@ def two_atom_delta(
     >>> f"{delta:.3e}"
     '1.000e-06'
     """
-    others = checks.count(n=n) - 1
-    # Of more people binomials are not known accurately enough.
-    checks.refuse(others >= LARGEST_N, f"n <= {LARGEST_N}: use the integral for more", n=n)
+    others = participants(n) - 1
     checks.non_negative(epsilon=epsilon, local_epsilon=local_epsilon)
     checks.fraction(clone_probability=clone_probability)
     if epsilon >= local_epsilon:

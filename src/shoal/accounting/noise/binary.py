@@ -16,7 +16,7 @@ import scipy
 
 from shoal import checks
 from shoal.accounting.law import BlanketLaw
-from shoal.accounting.noise.profile import checked_epsilon, least_mean
+from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 from shoal.accounting.profile import PrivacyProfile, binary_laws
 
 MOST_ENUMERATED = 128
@@ -70,3 +70,8 @@ def binary_lambda(*, n: int, epsilon: float, delta: float) -> float:
         lambda lam: binary_delta(n=people, lam=lam, epsilon=epsilon), delta=delta, largest=largest
     )
     return min(mean, largest)
+
+
+def coins_mean(*, epsilon: float, delta: float) -> float:
+    """λ = (64/ε²) log(4/δ) fair coins (not checked against the paper); no answer."""
+    return published_mean("coins_mean", "binary_lambda", epsilon, delta, factor=64, numerator=4)

@@ -44,7 +44,7 @@ from shoal import checks
 from shoal.accounting.atoms import Array
 from shoal.accounting.binomial import BinomialWindow
 from shoal.accounting.exact import SPECIAL_ERROR
-from shoal.accounting.noise.profile import checked_epsilon, least_mean
+from shoal.accounting.noise.profile import checked_epsilon, least_mean, published_mean
 
 _MOST_BLOCKS = 1000
 _CHECKED = 1e8  # trials up to which SciPy's binomial law was checked; its error grows more slowly
@@ -99,6 +99,11 @@ def hashed_dummies_rho(
     b = checks.count(2, buckets=buckets)
     delta_of = partial(hashed_dummies_delta, buckets=b, collision=collision)
     return _least_rho(delta_of, b, n, epsilon, delta)
+
+
+def dummies_mean(*, epsilon: float, delta: float) -> float:
+    """Dummies per bin, nρ/k = (32/ε²) log(2/δ), as the paper prescribes; no answer."""
+    return published_mean("dummies_mean", "dummies_rho", epsilon, delta, factor=32, numerator=2)
 
 
 def _least_rho(
