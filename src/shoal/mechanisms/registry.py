@@ -85,8 +85,8 @@ def names(
 ) -> tuple[str, ...]:
     """The names of the mechanisms that take one of these and are as wanted (None: either).
 
-    >>> names("numbers", local=True)
-    ('duchi', 'piecewise', 'laplace', 'rounded')
+    >>> names("numbers", local=True)[:2]
+    ('duchi', 'piecewise')
     """
     wanted = {"local": local, "several": several, "surveys": surveys, "where": where}
     given = {name: value for name, value in wanted.items() if value is not None}
