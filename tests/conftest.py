@@ -69,6 +69,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+def pytest_unconfigure() -> None:
+    """At the end it is garbage like any other: libraries complain about what is left of them."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def integrals_once():
     """The same integral (of a law, a crowd and an epsilon) is solved once: searches meet it often.
