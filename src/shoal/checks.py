@@ -157,3 +157,5 @@ def _float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+    except ValueError:  # a text that is no number
+        return math.nan

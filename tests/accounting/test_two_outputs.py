@@ -223,3 +223,19 @@ def test_rounds_of_a_known_randomizer_are_bounded_from_below_by_rounds(k, n):
     one, ten = (shoal.amplify(law, n=n, rounds=rounds, delta=1e-6) for rounds in (1, 10))
     assert ten.lower > 2.5 * one.lower
     assert ten.lower <= ten.epsilon <= 1.1 * ten.lower
+
+
+@pytest.mark.parametrize("k", [2, 3, 8])
+@pytest.mark.parametrize("participation", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("rounds", [1, 4, 20])
+def test_lower_bounds_are_below_whoever_takes_part(k, participation, rounds):
+    law = BlanketLaw.randomized_response(k=k, epsilon=2)
+    crowd = shoal.Crowd(participation=participation)
+    answer = shoal.amplify(law, n=5_000, rounds=rounds, delta=1e-6, crowd=crowd)
+    assert answer.lower <= answer.epsilon
+
+
+def test_probabilities_that_hardly_differ_are_compared():
+    law = BlanketLaw.from_table([[1.0, 1.88e-18], [1.0, 2.78e-17]])
+    (best, *_) = shoal.compare(law, n=24, delta=1e-12)
+    assert best.lower <= best.epsilon

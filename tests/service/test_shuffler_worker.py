@@ -535,6 +535,20 @@ def test_what_kills_every_worker_is_a_dead_letter_while_others_open(shuffler, mo
     assert shuffler.tallies() == {"opened": 39, "unreadable": 1}
 
 
+@pytest.mark.parametrize("trouble", [RuntimeError("can't start new thread"), ValueError("x")])
+def test_a_machine_that_opens_nothing_blames_no_report(shuffler, monkeypatch, trouble):
+    (one,) = shuffler.reports(1)
+    shuffler.receive([one])
+
+    def broken(_pool, _wire, _pair, body, **_named):
+        raise ProcessesLostError if one in body else trouble
+
+    monkeypatch.setattr(Pool, "open_reports", broken)
+    with suppress(StoreUnavailableError):
+        lives(shuffler, shuffler.worker(attempts=1), 14)
+    assert shuffler.tallies() == {}
+
+
 def test_reports_whose_processes_somebody_killed_wait_a_moment_only(shuffler, monkeypatch):
     shuffler.receive(shuffler.reports(40))
     real, killed = Pool.open_reports, []

@@ -43,7 +43,7 @@ function itemOf({ name, question: text, answers, by, groups, ...rest }: Fields, 
   };
   if (Array.isArray(answers) && !answers.length) {
     const { low, high } = (rest.mechanism ?? {}) as Fields;
-    if (groups !== undefined) rest.groups = groups; // which numbers do not have
+    Object.assign(rest, groups !== undefined && { groups }, by !== undefined && { by }); // which numbers do not have
     return { ...rest, question: { kind: "number", ...asked, low, high } };
   }
   const question: Fields = { kind: "choice", ...asked, labels: listed(answers), ...ends };

@@ -85,7 +85,10 @@ function askedOf(told: unknown): Question | undefined {
   if (!isFields(told) || !isName(told.name) || !isText(told.text)) return;
   const { kind, name, text: question, labels, groups, missing, low, high } = told as Fields & { name: string; text: string };
   const asked = { name, question, required: true, answers: [], by: "", groups: [], range: null, mechanism: "" };
-  if (kind === "number") return has(told, "high kind low name text") ? { ...asked, range: [low as number, high as number] } : undefined;
+  if (kind === "number") {
+    const sound = has(told, "high kind low name text") && typeof low === "number" && typeof high === "number";
+    return sound ? { ...asked, range: [low, high] } : undefined;
+  }
   const required = missing !== undefined;
   const listed = (texts: unknown): string[] | undefined => {
     const all = Array.isArray(texts) && !required ? [...texts, NONE] : texts;

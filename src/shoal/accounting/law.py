@@ -295,7 +295,9 @@ class BlanketLaw:
         return BlanketLaw(
             [pair.participating(probability) for pair in self.pairs],
             witnesses=lambda: [pair.participating(probability) for pair in self.witnesses],
-            claim=replace(self.claim, binary=False, clone_probability=None, ends=None),
+            claim=replace(
+                self.claim, binary=False, clone_probability=None, categories=None, ends=None
+            ),
         )
 
 

@@ -251,6 +251,8 @@ def solve(ends: Ends, n: int, delta: float) -> Solution:
     """Epsilon at this delta, for one order of the two data sets."""
     target = math.log(delta)
     cap = ends.local_epsilon
+    if cap <= 0:  # of two numbers that are the same to the last digit
+        return Solution(0.0, 0.0)
     scale = min(cap, ends.spread / math.sqrt(n))
     telling = {n - 1}
 

@@ -280,7 +280,15 @@ class ShufflerWorker:
         if claim.attempts < enough or claim.key in self.keyring.gone():
             return False
         self.store.reports.recount(claim, -1)
-        self._open_another(claim)
+        try:
+            self._open_another(claim)
+        except (StoreUnavailableError, LeaseLostError, ProcessesLostError):
+            raise
+        except Exception as error:
+            self.store.reports.recount(claim, +1)  # what passes is not counted anyway
+            if isinstance(error, _PASSING):
+                raise
+            raise KeyringError("this machine opens no report that it made itself") from error
         self.store.reports.recount(claim, +1)
         return claim.attempts >= enough + _DEATHS
 

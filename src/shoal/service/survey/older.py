@@ -51,6 +51,7 @@ def _item(part: dict[str, Any], *, skipped: bool) -> dict[str, Any]:
     asked = {"name": name, "text": part.pop("question")}
     ends = {} if skipped else {"missing": "refuse"}
     listed = part.pop("answers")
+    checks.refuse(not isinstance(listed, list), "a list of answers", answers=listed)
     if not listed:
         bounds = {end: part["mechanism"][end] for end in ("low", "high")}
         return {"question": {"kind": "number", **asked, **bounds}, **part}
