@@ -18,6 +18,7 @@ import duckdb
 import polars as pl
 
 import shoal
+from shoal import checks
 from shoal.engines import counting, engine, tables
 from shoal.questions import kinds, settled
 from shoal.questions.settled import Answers
@@ -76,7 +77,9 @@ class DuckTable(engine.Engine):
 
     def sample(self, person: str, reports: int, bits: Randomness) -> DuckTable:
         """As many rows of everybody, in an order drawn anew: kept, so that every pass has them."""
+        checks.refuse(self.only is not None, "a sample, and then a group of it", person=person)
         owner, key = quoted(person), int(bits.below(1 << 62, 1)[0])
+        view = f"rows_{key}"  # the name of no other table
         own = ", ".join(f"{quoted(n)} := {quoted(n)}" for n in self.names if n != person)
         isnan = f"OR isnan({owner})" if self.kind(person) == "real" else ""
         unknown = self.relation.filter(f"{owner} IS NULL {isnan}")
@@ -84,7 +87,7 @@ class DuckTable(engine.Engine):
         sql = f"""
             WITH numbered AS (
                 SELECT {owner} AS person, struct_pack({own}) AS own, row_number() OVER () AS place
-                FROM rows
+                FROM {view}
             ), turned AS (
                 SELECT own, COUNT(*) OVER (PARTITION BY person) AS size, row_number() OVER (
                     PARTITION BY person ORDER BY md5(concat(place, ' ', {key}))
@@ -96,7 +99,7 @@ class DuckTable(engine.Engine):
                 FROM (SELECT unnest(range({reports} - size)) FROM turned WHERE turn = 1)
             )
         """  # noqa: S608 - the names are quoted
-        return DuckTable(duckdb.from_arrow(self.relation.query("rows", sql).to_arrow_table()))
+        return DuckTable(duckdb.from_arrow(self.relation.query(view, sql).to_arrow_table()))
 
     def counts(
         self,

@@ -275,12 +275,12 @@ def solve(ends: Ends, n: int, delta: float) -> Solution:
             at = lower + width * max(lower, 0.1 * scale)
             if at >= cap:
                 return Solution(lower, cap)
-            found = covered(at, most)
-            if found.upper[0] <= target:
+            worst = covered(at, most)
+            if worst.upper[0] <= target:
                 return Solution(lower, at)
-            if found.lower[0] <= target or int(found.at[0]) in telling:
+            if worst.lower[0] <= target or int(worst.at[0]) in telling:
                 break
-            telling.add(int(found.at[0]))
+            telling.add(int(worst.at[0]))
             lower = reached(at)
 
     def log_upper(epsilon: float) -> float:
@@ -324,9 +324,9 @@ class TwoOutputsProfile(Curve):
 
     def _covered(self, epsilons: Array, width: float, most: int) -> tuple[Array, Array]:
         """Lower and upper ends of delta, both orders covered."""
-        found = [cover(ends, self.n, epsilons, width=width, most=most) for ends in self._orders]
-        lower = np.exp(np.max([one.lower for one in found], axis=0)) * (1 - _ROUNDED)
-        upper = np.exp(np.max([one.upper for one in found], axis=0)) * (1 + _ROUNDED)
+        covers = [cover(ends, self.n, epsilons, width=width, most=most) for ends in self._orders]
+        lower = np.exp(np.max([one.lower for one in covers], axis=0)) * (1 - _ROUNDED)
+        upper = np.exp(np.max([one.upper for one in covers], axis=0)) * (1 + _ROUNDED)
         beyond = epsilons >= self.local_epsilon
         return np.where(beyond, 0.0, lower), np.where(beyond, 0.0, np.minimum(upper, 1.0))
 

@@ -52,7 +52,7 @@ class Engine(Facts):
         """As many rows of everybody: of more a uniform choice, and empty rows for missing ones.
 
         ``person`` is the column that tells whose row it is; the others are kept, and every pass
-        over them has the same rows.
+        over them has the same rows. Groups are taken of a sample, and not sampled.
         """
 
     @abstractmethod

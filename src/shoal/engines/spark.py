@@ -174,6 +174,7 @@ class Spark(Engine):
         every pass, and every attempt of a task, has the same rows. One exchange brings those of a
         person together.
         """
+        checks.refuse(self.only is not None, "a sample, and then a group of it", person=person)
         from pyspark.sql import Window
         from pyspark.sql import functions as sql
 

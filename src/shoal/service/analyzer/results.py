@@ -51,8 +51,7 @@ from shoal.service.analyzer.ledger import (
 )
 from shoal.service.clock import HOUR
 from shoal.service.db.database import Database
-from shoal.service.db.surveys import Surveys
-from shoal.service.db.tables import surveys
+from shoal.service.db.surveys import Surveys, lock_survey
 from shoal.service.errors import UnknownError
 from shoal.service.survey import Item, Survey
 from shoal.service.survey.items import labels
@@ -513,12 +512,11 @@ class Results:
     def publish(self, collection: Collection, document: Document, *, now: int) -> Collection:
         """The result is there for good, with the hour, and with what the survey cost so far."""
         row = self.surveys.numbered(collection.survey)
-        # Two that publish at once must not miss each other in what the survey cost.
-        one_by_one = sa.select(surveys.c.number).where(surveys.c.number == collection.survey)
         entry = tables.ledger.c
         debit = sa.and_(entry.survey == collection.survey, entry.batch == collection.batch)
         with self.database.write() as connection:
-            connection.execute(one_by_one.with_for_update(key_share=True))
+            # Two that publish at once must not miss each other in what the survey cost.
+            lock_survey(connection, collection.survey, key_share=True)
             moved = self.collections.move_in(connection, collection, tables.PUBLISHED)
             if collection.state == tables.HELD:  # from now on it costs towards readers, too
                 connection.execute(tables.ledger.update().where(debit).values(released=1))

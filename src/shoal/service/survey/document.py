@@ -403,11 +403,11 @@ class Stated:
         """From a survey's bytes: quickly, and without knowing whether the rest makes sense."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            told = _told(stored)
-            return Stated(**_parts(told), **{name: told[name] for name in _NUMBERS})
+            document = _present(stored)
+            return Stated(**_parts(document), **{name: document[name] for name in _NUMBERS})
 
 
-def _told(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+def _present(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a document says; one of an earlier version in the words of the present one."""
     if stored["version"] != VERSION:
         return present(stored)
@@ -415,17 +415,17 @@ def _told(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     return stored
 
 
-def _parts(told: Mapping[str, Any]) -> dict[str, Any]:
+def _parts(document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that are no plain values."""
-    items = told["questions"]
+    items = document["questions"]
     expected = f"at most {MOST_QUESTIONS} questions"
     checks.refuse(len(items) > MOST_QUESTIONS, expected, questions=len(items))
     return {
         "questions": tuple(map(Item.from_dict, items)),
-        "batches": Batches(**told["batches"]),
-        "admission": read_admission(told["admission"]),
-        "shuffler": Party(**told["shuffler"]),
-        "analyzer": Party(**told["analyzer"]),
+        "batches": Batches(**document["batches"]),
+        "admission": read_admission(document["admission"]),
+        "shuffler": Party(**document["shuffler"]),
+        "analyzer": Party(**document["analyzer"]),
     }
 
 
@@ -665,10 +665,10 @@ class Survey(Stated):
         """The survey that these bytes are; what does not follow from itself is refused."""
         stored = cast("Mapping[str, Any]", parsed(data))
         with _reading():
-            told = _told(stored)
-            survey = cls(**_parts(told), **{name: told[name] for name in _PLAIN})
+            document = _present(stored)
+            survey = cls(**_parts(document), **{name: document[name] for name in _PLAIN})
             written = survey.to_bytes()
-            again = written == canonical(told)
+            again = written == canonical(document)
         if not again:
             # Unknown fields, another version, or parameters that this machine derives otherwise.
             expected = f"a survey of a version from 1 to {VERSION} and nothing more"

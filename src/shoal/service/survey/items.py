@@ -138,8 +138,8 @@ class Field:
     @property
     def bounds(self) -> tuple[float, float]:
         """Of a number."""
-        asked: Any = self.question
-        return asked.low, asked.high
+        number: Any = self.question
+        return number.low, number.high
 
     @property
     def domain(self) -> Domain:
@@ -202,8 +202,8 @@ class Item(Field):
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Item:
         """From plain values; refuses a mechanism for other answers, or with endless numbers."""
-        mechanism, asked = stored["mechanism"], stored["question"]
-        field = Field(KINDS[asked["kind"]].from_dict(asked))
+        mechanism, question = stored["mechanism"], stored["question"]
+        field = Field(KINDS[question["kind"]].from_dict(question))
         number = len(field.labels)
         k = checks.count(0, k=mechanism.get("k", number))
         checks.refuse(k != number, f"a mechanism for the {number} answers listed", k=k)

@@ -21,42 +21,53 @@ from shoal.questions.kinds import NONE
 
 VERSION = 4
 ANSWER, GROUP = "answer", "group"  # what programs call the only question, and its groups
-_ASKED = ("question", "answers", "by", "groups", "mechanism", "sampler", "message_bytes", "slots")
+_OF_QUESTION = (
+    "question",
+    "answers",
+    "by",
+    "groups",
+    "mechanism",
+    "sampler",
+    "message_bytes",
+    "slots",
+)
 
 
 def present(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The document in the present version; what is not known stays in it, and is refused there."""
-    told, version = {**stored}, checks.count(version=stored["version"])
-    several = "questions" in told
-    latest = several or "groups" in told
+    document, version = {**stored}, checks.count(version=stored["version"])
+    several = "questions" in document
+    latest = several or "groups" in document
     known = (3,) if latest else (1, 2)
     checks.refuse(version not in known, f"a version up to {VERSION}", version=version)
     if version > 1:
-        checks.count(0, dishonest=told["admission"]["dishonest"])  # people, and no fraction
+        checks.count(0, dishonest=document["admission"]["dishonest"])  # people, and no fraction
     else:
-        checks.refuse("admission" in told, "no admission beside a fraction", version=version)
-        checks.closed_probability(dishonest=told["dishonest"])
-        told["admission"] = {"kind": "open", "dishonest": told.pop("dishonest")}
-    asked = [{name: told.pop(name) for name in _ASKED if name in told}]
+        checks.refuse("admission" in document, "no admission beside a fraction", version=version)
+        checks.closed_probability(dishonest=document["dishonest"])
+        document["admission"] = {"kind": "open", "dishonest": document.pop("dishonest")}
+    items = [{name: document.pop(name) for name in _OF_QUESTION if name in document}]
     if several:
-        checks.refuse(len(told["questions"]) < 2 or asked[0], "several questions", version=version)
-        asked = [{**each} for each in told["questions"]]
-    told["questions"] = [_item(each, skipped=several) for each in asked]
-    return told | {"version": VERSION}
+        checks.refuse(
+            len(document["questions"]) < 2 or items[0], "several questions", version=version
+        )
+        items = [{**each} for each in document["questions"]]
+    document["questions"] = [_item(each, skipped=several) for each in items]
+    return document | {"version": VERSION}
 
 
 def _item(part: dict[str, Any], *, skipped: bool) -> dict[str, Any]:
     """A question and its mechanism; ``skipped``: some of those who are asked give no answer."""
     name = part.pop("name") if skipped else ANSWER
-    asked = {"name": name, "text": part.pop("question")}
+    words = {"name": name, "text": part.pop("question")}
     ends = {} if skipped else {"missing": "refuse"}
     listed = part.pop("answers")
     checks.refuse(not isinstance(listed, list), "a list of answers", answers=listed)
     if not listed:
         bounds = {end: part["mechanism"][end] for end in ("low", "high")}
-        return {"question": {"kind": "number", **asked, **bounds}, **part}
+        return {"question": {"kind": "number", **words, **bounds}, **part}
     answers = _listed(listed, skipped=skipped)
-    question = {"kind": "choice", **asked, "labels": answers, "other": False, **ends}
+    question = {"kind": "choice", **words, "labels": answers, "other": False, **ends}
     if "groups" in part:
         groups = _listed(part.pop("groups"), skipped=skipped)
         column = GROUP if name != GROUP else f"{GROUP}-of-{GROUP}"
